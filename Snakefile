@@ -1,0 +1,41 @@
+# DeDUCE: Generating Counterfactual Explanations Efficiently (arXiv 2111.15639), from data to report.
+#
+#   snakemake --cores 2                                          the small default experiment (config.yaml)
+#   snakemake --cores 2 models                                   stop at any stage: the targets below
+#   snakemake --profile slurm --configfile config/paper.yaml     the paper's scale, on a cluster
+
+from snakemake.utils import min_version
+
+min_version("9.10")
+
+
+configfile: "config.yaml"
+
+
+include: "rules/common.smk"
+
+
+pathvars:
+    data="results/data",
+    results=f"results/{config['name']}",
+    logs=f"results/{config['name']}/logs",
+    benchmarks=f"results/{config['name']}/benchmarks",
+
+
+wildcard_constraints:
+    dataset="[a-z_]+",
+    seed="|".join(SEEDS),
+    part=r"\d{3}",
+
+
+include: "rules/data.smk"
+include: "rules/models.smk"
+include: "rules/counterfactuals.smk"
+
+
+for method in METHODS:
+
+    include: f"rules/methods/{method}.smk"
+
+
+include: "rules/evaluation.smk"

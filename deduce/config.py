@@ -1,0 +1,105 @@
+"""The experiment's configuration: defaults filled in, and mistakes named before anything runs."""
+
+import copy
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import yaml
+
+from deduce.errors import InputError
+
+
+def schema(folder: str | Path, methods: Iterable[str]) -> dict[str, Any]:
+    """The whole schema: `config.schema.yaml`, and each method's section by its own fragment, if it has one."""
+    folder = Path(folder)
+    whole = yaml.safe_load((folder / "config.schema.yaml").read_text())
+    for method in sorted(methods):
+        fragment = folder / "methods" / f"{method}.schema.yaml"
+        section = yaml.safe_load(fragment.read_text()) if fragment.exists() else {"type": "object", "default": {}}
+        whole["properties"][method] = {"additionalProperties": not fragment.exists(), **section}
+    whole["properties"]["methods"]["items"] = {"enum": sorted(methods)}
+    return whole
+
+
+def checked(config: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    """A copy of `config` with the schema's defaults where it is silent; an `InputError` names the first mistake."""
+    config = _with_defaults(config, schema)
+    # The shallowest mistake first: what it says about a section makes what is said of its keys superfluous.
+    errors = sorted(jsonschema.Draft202012Validator(schema).iter_errors(config), key=lambda error: len(error.path))
+    if errors:
+        raise InputError(_sentence(errors[0]))
+    return config
+
+
+def defaults(schema: dict[str, Any]) -> dict[str, Any]:
+    return _with_defaults({}, schema)
+
+
+def _with_defaults(config: Any, schema: dict[str, Any]) -> Any:
+    if not isinstance(config, dict):
+        return config
+    filled = dict(config)
+    for key, part in schema.get("properties", {}).items():
+        if "properties" in part:
+            filled[key] = _with_defaults(filled.get(key, {}), part)
+        elif "default" in part:
+            filled.setdefault(key, copy.deepcopy(part["default"]))
+    return filled
+
+
+def _sentence(error: jsonschema.ValidationError) -> str:
+    key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path).lstrip(".")
+    if error.validator == "additionalProperties":
+        known = list(error.schema["properties"])
+        unknown = next(name for name in error.instance if name not in known)
+        return f"config: unknown key '{key + '.' if key else ''}{unknown}'{_suggestion(unknown, known)}."
+    if error.validator == "enum":
+        allowed = ", ".join(str(value) for value in error.validator_value)
+        return (
+            f"config: '{key}' is {error.instance!r}; allowed: {allowed}"
+            f"{_suggestion(error.instance, error.validator_value)}."
+        )
+    if error.validator == "required":
+        return f"config: {error.message} in '{key or 'the config'}'."
+    allowed = {
+        "type": f"a value of type {error.validator_value}",
+        "minimum": f"at least {error.validator_value}",
+        "maximum": f"at most {error.validator_value}",
+        "exclusiveMinimum": f"more than {error.validator_value}",
+        "pattern": f"text that matches {error.validator_value}",
+        "minItems": "a list that is not empty",
+        "uniqueItems": "a list without repetitions",
+    }.get(str(error.validator), f"{error.validator}: {error.validator_value}")
+    about = error.schema.get("description", "") if isinstance(error.schema, dict) else ""
+    return f"config: '{key}' is {error.instance!r}; allowed: {allowed}.{' ' + about if about else ''}"
+
+
+def _suggestion(word: Any, known: Iterable[Any]) -> str:
+    close = difflib.get_close_matches(str(word), [str(name) for name in known], n=1)
+    return f"; did you mean '{close[0]}'?" if close else f"; known keys: {', '.join(map(str, known))}"
+
+
+def documentation(schema: dict[str, Any]) -> str:
+    """The reference page of the configuration, one row per key, in Markdown."""
+    lines = ["| key | default | what it is |", "|---|---|---|"]
+
+    def add(properties: dict[str, Any], prefix: str) -> None:
+        for key, part in properties.items():
+            if "properties" in part:
+                lines.append(f"| **`{prefix}{key}`** | | {part.get('description', '')} |")
+                add(part["properties"], f"{prefix}{key}.")
+            else:
+                default = yaml.safe_dump(part.get("default"), default_flow_style=True).removesuffix("...\n").strip()
+                lines.append(f"| `{prefix}{key}` | `{default}` | {part.get('description', '')}{_range(part)} |")
+
+    add(schema["properties"], "")
+    return "\n".join(lines) + "\n"
+
+
+def _range(part: dict[str, Any]) -> str:
+    if "enum" in part:
+        return " One of " + ", ".join(f"`{value}`" for value in part["enum"]) + "."
+    return ""
