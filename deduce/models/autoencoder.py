@@ -1,0 +1,38 @@
+"""The autoencoder of VLK (Van Looveren and Klaise): to a quarter of the pixels and back."""
+
+from torch import Tensor, nn
+
+
+class Autoencoder(nn.Module):
+    """Images (n, channels, height, width) in [0, 1], of even height and width; `width` counts the filters."""
+
+    def __init__(self, channels: int = 1, width: int = 16) -> None:
+        super().__init__()
+        self.arguments = dict(channels=channels, width=width)
+        self.encoder = nn.Sequential(
+            nn.Conv2d(channels, width, 3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(width, width, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(width, 1, 3, padding=1),
+        )
+        self.decoder = nn.Sequential(
+            nn.Conv2d(1, width, 3, padding=1),
+            nn.ReLU(),
+            nn.Upsample(scale_factor=2),
+            nn.Conv2d(width, width, 3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(width, channels, 3, padding=1),
+        )
+
+    def encode(self, images: Tensor) -> Tensor:
+        """→ (n, 1, height / 2, width / 2), unbounded."""
+        return self.encoder(images)
+
+    def decode(self, latent: Tensor) -> Tensor:
+        """→ images, about in [0, 1]: the last layer is linear."""
+        return self.decoder(latent)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.decode(self.encode(images))
