@@ -1,0 +1,87 @@
+"""Class-conditional densities of a classifier's features: one Gaussian with full covariance per class.
+
+All in float64: the features of a class lie close to a subspace, and their covariance is badly conditioned.
+"""
+
+from typing import Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from deduce.errors import InputError
+
+# What is added to the variances: the first that makes every covariance positive definite.
+JITTERS = [0.0, float(np.finfo(np.float64).tiny), *(10.0**power for power in range(-308, 0))]
+
+
+class ClassDensities(nn.Module):
+    """log p(features | class). The triangular factors are inverted once, so that a density is one product."""
+
+    mean: Tensor
+    whitening: Tensor
+    log_normaliser: Tensor
+    jitter: Tensor
+
+    def __init__(self, classes: int, dimension: int) -> None:
+        super().__init__()
+        self.arguments = dict(classes=classes, dimension=dimension)
+        self.register_buffer("mean", torch.zeros(classes, dimension, dtype=torch.float64))
+        # W of each class, for which (z - mean)ᵀ Σ⁻¹ (z - mean) = ‖W (z - mean)‖²: the inverse Cholesky factor.
+        self.register_buffer("whitening", torch.eye(dimension, dtype=torch.float64).repeat(classes, 1, 1))
+        normaliser = torch.full((classes,), -dimension / 2 * np.log(2 * np.pi), dtype=torch.float64)
+        self.register_buffer("log_normaliser", normaliser)
+        self.register_buffer("jitter", torch.zeros((), dtype=torch.float64))
+
+    @classmethod
+    @torch.no_grad()
+    def fit(cls, features: Tensor, labels: Tensor, classes: int) -> Self:
+        """Mean and covariance (divisor n - 1) of each class; features: (n, dimension), labels: (n,) integer."""
+        features = features.double()
+        densities = cls(classes, features.shape[1]).to(features.device)
+        covariance = torch.empty_like(densities.whitening)
+        for label in range(classes):
+            rows = features[labels == label]
+            if len(rows) < 2:
+                raise InputError(f"class {label} has {len(rows)} training images; a density needs at least 2.")
+            densities.mean[label] = rows.mean(0)
+            covariance[label] = rows.T.cov()
+        densities._factorise(covariance)
+        return densities
+
+    def _factorise(self, covariance: Tensor) -> None:
+        identity = torch.eye(covariance.shape[-1]).to(covariance)
+        tried = None
+        for jitter in JITTERS:
+            jittered = covariance + jitter * identity
+            if tried is not None and torch.equal(jittered, tried):
+                continue  # too small to change any variance
+            tried = jittered
+            factor, failed = torch.linalg.cholesky_ex(jittered)
+            whitening = torch.linalg.solve_triangular(factor, identity.expand_as(factor), upper=False)
+            if not failed.any() and whitening.isfinite().all():
+                self.whitening.copy_(whitening)
+                self.log_normaliser -= factor.diagonal(dim1=1, dim2=2).log().sum(1)
+                self.jitter.fill_(jitter)
+                return
+        raise InputError("the features' covariance is not positive definite, even with 0.1 added to every variance.")
+
+    def log_density(self, features: Tensor, targets: Tensor) -> Tensor:
+        """log p(features[i] | class targets[i]), (n,) in float64; differentiable in features (n, dimension)."""
+        order = targets.argsort(stable=True)
+        present, counts = targets[order].unique_consecutive(return_counts=True)
+        groups = features[order].split(counts.tolist())
+        sorted_densities = [self._of_class(rows, label) for label, rows in zip(present.tolist(), groups, strict=True)]
+        return torch.cat([features.new_empty(0, dtype=torch.float64), *sorted_densities])[order.argsort()]
+
+    def log_densities(self, features: Tensor) -> Tensor:
+        """log p(features | class) for every class: (n, classes) in float64."""
+        return torch.stack([self._of_class(features, label) for label in range(len(self.mean))], dim=1)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """log p(features) under the mixture of the classes with equal weights, (n,)."""
+        return self.log_densities(features).logsumexp(1) - np.log(len(self.mean))
+
+    def _of_class(self, features: Tensor, label: int) -> Tensor:
+        whitened = (features.double() - self.mean[label]) @ self.whitening[label].T
+        return self.log_normaliser[label] - whitened.square().sum(1) / 2
