@@ -23,7 +23,7 @@ pathvars:
 
 
 wildcard_constraints:
-    dataset="[a-z_]+",
+    dataset="[A-Za-z]+",
     seed="|".join(SEEDS),
     part=r"\d{3}",
 
@@ -39,3 +39,11 @@ for method in METHODS:
 
 
 include: "rules/evaluation.smk"
+
+
+rule all:
+    """Everything: the report and all that it shows."""
+    default_target: True
+    input:
+        rules.tables.input,
+        rules.figures.input,

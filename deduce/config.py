@@ -18,8 +18,8 @@ def schema(folder: str | Path, methods: Iterable[str]) -> dict[str, Any]:
     whole = yaml.safe_load((folder / "config.schema.yaml").read_text())
     for method in sorted(methods):
         fragment = folder / "methods" / f"{method}.schema.yaml"
-        section = yaml.safe_load(fragment.read_text()) if fragment.exists() else {"type": "object", "default": {}}
-        whole["properties"][method] = {"additionalProperties": not fragment.exists(), **section}
+        anything = {"type": "object", "description": f"Settings of the method {method}, as its script reads them."}
+        whole["properties"][method] = yaml.safe_load(fragment.read_text()) if fragment.exists() else anything
     whole["properties"]["methods"]["items"] = {"enum": sorted(methods)}
     return whole
 
@@ -55,7 +55,8 @@ def _sentence(error: jsonschema.ValidationError) -> str:
     if error.validator == "additionalProperties":
         known = list(error.schema["properties"])
         unknown = next(name for name in error.instance if name not in known)
-        return f"config: unknown key '{key + '.' if key else ''}{unknown}'{_suggestion(unknown, known)}."
+        guess = _suggestion(unknown, known) or f"; known keys: {', '.join(known)}"
+        return f"config: unknown key '{key + '.' if key else ''}{unknown}'{guess}."
     if error.validator == "enum":
         allowed = ", ".join(str(value) for value in error.validator_value)
         return (
@@ -79,7 +80,7 @@ def _sentence(error: jsonschema.ValidationError) -> str:
 
 def _suggestion(word: Any, known: Iterable[Any]) -> str:
     close = difflib.get_close_matches(str(word), [str(name) for name in known], n=1)
-    return f"; did you mean '{close[0]}'?" if close else f"; known keys: {', '.join(map(str, known))}"
+    return f"; did you mean '{close[0]}'?" if close else ""
 
 
 def documentation(schema: dict[str, Any]) -> str:
@@ -103,3 +104,19 @@ def _range(part: dict[str, Any]) -> str:
     if "enum" in part:
         return " One of " + ", ".join(f"`{value}`" for value in part["enum"]) + "."
     return ""
+
+
+PAGE = """# Configuration
+
+`config.yaml` is the default experiment; each file in `config/` changes only the keys that it names
+(`snakemake --configfile config/paper.yaml`), and single keys can be changed on the command line
+(`--config images_per_seed=5`). Everything is checked before the workflow starts. This page is made from the schema by
+`make docs`.
+
+"""
+
+if __name__ == "__main__":
+    root = Path(__file__).parent.parent
+    print(
+        PAGE + documentation(schema(root / "schemas", [p.stem for p in (root / "rules/methods").glob("*.smk")])), end=""
+    )

@@ -121,8 +121,18 @@ class Shard(_Arrays):
                 )
         if "method" not in self.metadata:
             raise ContractError(f"{where}: metadata must name its 'method'")
-        _first_bad(where, "confidence", ~((self.confidence >= -TOLERANCE) & (self.confidence <= 1 + TOLERANCE)), self)
         _first_bad(where, "iterations", self.iterations < 0, self)
+        self._check_paths(where)
+        if "confidence" not in self.unknown:
+            self._check_confidence(where)
+
+    @property
+    def unknown(self) -> list[str]:
+        """The columns that were not recorded; only imported results, marked `as_published`, may lack any."""
+        return self.metadata.get("unknown", []) if self.metadata.get("as_published") else []
+
+    def _check_confidence(self, where: str) -> None:
+        _first_bad(where, "confidence", ~((self.confidence >= -TOLERANCE) & (self.confidence <= 1 + TOLERANCE)), self)
         # A method that cannot prescribe a confidence (target_confidence null) has at least made the target the
         # largest of the classes' probabilities.
         threshold = self.metadata.get("target_confidence")
@@ -130,7 +140,6 @@ class Shard(_Arrays):
         _first_bad(where, "found", self.found & (self.confidence < least - TOLERANCE), self)
         if threshold is not None:
             _first_bad(where, "found", ~self.found & (self.confidence >= threshold + TOLERANCE), self)
-        self._check_paths(where)
 
     def _check_paths(self, where: str) -> None:
         if self.path_offset is None and self.path_pixel is None and self.path_value is None:
@@ -202,7 +211,9 @@ def _check_rows(table: Any, where: str, images: str) -> None:
             f"{where}: {images!r} must be float32 of shape ({n}, channels, height, width), "
             f"is {pixels.dtype} {pixels.shape}"
         )
-    inside = (pixels >= 0) & (pixels <= 1)  # false for NaN too
+    # Imported results are kept as they were published, whatever their range: the audit says which rows are unsound.
+    lenient = getattr(table, "metadata", {}).get("as_published")
+    inside = np.isfinite(pixels) if lenient else (pixels >= 0) & (pixels <= 1)  # false for NaN too
     _first_bad(where, images, ~inside.reshape(n, -1).all(1), table, "has values outside [0, 1] or NaN")
 
 
@@ -218,17 +229,25 @@ def _first_bad(where: str, name: str, bad: np.ndarray, table: Any, what: str = "
         )
 
 
-def merge(shards: list[Shard]) -> Shard:
-    """The parts of one test set as one shard, in the order given: the same file as if it had never been split."""
+def merge(shards: list[Shard], pairs: Pairs) -> Shard:
+    """The parts of one test set as one shard, in the order of `pairs`: the same file however the work was split."""
     first = shards[0]
     if any(shard.metadata != first.metadata for shard in shards):
         raise ContractError("the parts of one shard were made with different settings, versions or source")
-    arrays: dict[str, Any] = {
-        f.name: np.concatenate([getattr(shard, f.name) for shard in shards])
-        for f in fields(Shard)
-        if isinstance(getattr(first, f.name), np.ndarray) and f.name != "path_offset"
+    row = {
+        (image, target): (part, i)
+        for part, shard in enumerate(shards)
+        for i, (image, target) in enumerate(zip(shard.image, shard.target, strict=True))
     }
-    if first.path_offset is not None:
-        lengths = np.concatenate([np.diff(shard.path_offset) for shard in shards if shard.path_offset is not None])
-        arrays["path_offset"] = np.concatenate([[0], np.cumsum(lengths)]).astype(first.path_offset.dtype)
+    order = [row[pair] for pair in zip(pairs.image, pairs.target, strict=True)]
+    per_row = ("image", "label", "target", "counterfactual", "found", "confidence", "iterations")
+    arrays = {name: np.stack([getattr(shards[part], name)[i] for part, i in order]) for name in per_row}
+    offsets = [shard.path_offset for shard in shards if shard.path_offset is not None]
+    if offsets:
+        steps = [slice(*offsets[part][i : i + 2]) for part, i in order]
+        for name in ("path_pixel", "path_value"):
+            taken = [getattr(shards[part], name)[step] for (part, _), step in zip(order, steps, strict=True)]
+            arrays[name] = np.concatenate(taken)
+        lengths = [step.stop - step.start for step in steps]
+        arrays["path_offset"] = np.cumsum([0, *lengths]).astype(offsets[0].dtype)
     return Shard(**arrays, metadata=first.metadata)

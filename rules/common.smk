@@ -12,6 +12,7 @@ sys.path.insert(0, str(ROOT))  # so that `import deduce` works before anything i
 from deduce import provenance
 from deduce.config import checked, schema
 from deduce.errors import InputError
+from deduce.fetch import DATASETS, corrupted
 
 AVAILABLE_METHODS = [path.stem for path in (ROOT / "rules" / "methods").glob("*.smk")]
 
@@ -22,7 +23,15 @@ except InputError as error:
 
 METHODS = config["methods"]
 SEEDS = [str(seed) for seed in config["seeds"]]
+OUTLIERS = "fashion_mnist" if config["dataset"] == "mnist" else "mnist"  # what is surely not of the dataset
 PARTS = [f"{part:03d}" for part in range(config["shards_per_seed"])]
+
+# A cached file that is no longer what it was would be used unnoticed: Snakemake only sees that it exists.
+if workflow.is_main_process:
+    for dataset, facts in DATASETS.items():
+        for path in corrupted(dataset, Path("results/data", facts.folder, "raw")):
+            print(f"{path} is corrupted (wrong SHA-256): it is removed and will be fetched again.", file=sys.stderr)
+            path.unlink()
 
 
 def source(script):
@@ -37,4 +46,10 @@ def shard(method):
 
 def settings(method):
     """A method's section of the config."""
-    return config[method]
+    return config.get(method, {})
+
+
+def raw_files(dataset):
+    """The raw files of a dataset, in the layout that torchvision reads; `{dataset}` makes a pattern for any."""
+    folder = DATASETS[dataset].folder if dataset in DATASETS else "{dataset}"
+    return [f"<data>/{folder}/raw/{name}" for name in DATASETS["mnist"].files]

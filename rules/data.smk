@@ -1,0 +1,52 @@
+# Section 4.1, the data. Needs nothing; makes the raw files of each dataset and the pairs that every method is asked.
+
+
+rule fetch:
+    """Fetch a dataset from the first source that has it, and verify every file by SHA-256."""
+    output:
+        raw_files("{dataset}"),
+    params:
+        sources=config["sources"],
+    log:
+        "<logs>/fetch/{dataset}.log",
+    benchmark:
+        "<benchmarks>/fetch/{dataset}.tsv"
+    threads: 1
+    resources:
+        mem_mb=500,
+        runtime=10,
+    conda:
+        "../envs/core.yaml"
+    script:
+        "../scripts/fetch.py"
+
+
+rule pairs:
+    """List a test set's (image, target) pairs: each image with every class but its own as target."""
+    input:
+        data=raw_files(config["dataset"]),
+    output:
+        "<results>/pairs/{seed}.npz",
+    params:
+        source=source("pairs.py"),
+        dataset=config["dataset"],
+        images=config["images_per_seed"],
+    log:
+        "<logs>/pairs/{seed}.log",
+    benchmark:
+        "<benchmarks>/pairs/{seed}.tsv"
+    threads: 1
+    resources:
+        mem_mb=1500,
+        runtime=5,
+    conda:
+        "../envs/core.yaml"
+    script:
+        "../scripts/pairs.py"
+
+
+rule data:
+    """Everything that is fetched rather than computed."""
+    input:
+        raw_files(config["dataset"]),
+        raw_files(OUTLIERS),
