@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from deduce.datasets import DATASETS
 from deduce.errors import InputError
-from deduce.fetch import DATASETS
 from deduce.shards import Pairs
 
 TRAINING_IMAGES = 50_000  # the first of the 60,000; the rest are for validation (no shuffling, as in the paper)

@@ -11,8 +11,9 @@ sys.path.insert(0, str(ROOT))  # so that `import deduce` works before anything i
 
 from deduce import provenance
 from deduce.config import checked, schema
+from deduce.datasets import DATASETS
 from deduce.errors import InputError
-from deduce.fetch import DATASETS, corrupted
+from deduce.fetch import corrupted
 
 AVAILABLE_METHODS = [path.stem for path in (ROOT / "rules" / "methods").glob("*.smk")]
 
@@ -50,6 +51,10 @@ def settings(method):
 
 
 def raw_files(dataset):
-    """The raw files of a dataset, in the layout that torchvision reads; `{dataset}` makes a pattern for any."""
-    folder = DATASETS[dataset].folder if dataset in DATASETS else "{dataset}"
-    return [f"<data>/{folder}/raw/{name}" for name in DATASETS["mnist"].files]
+    """The raw files of a dataset, in the layout that torchvision reads; `{dataset}` makes the pattern of them all.
+
+    They are verified by their content, so their age does not matter: fetching them again reruns nothing.
+    """
+    if dataset in DATASETS:
+        return [ancient(f"<data>/{DATASETS[dataset].folder}/raw/{name}") for name in DATASETS[dataset].files]
+    return [f"<data>/{dataset}/raw/{name}" for name in DATASETS["mnist"].files]

@@ -6,6 +6,7 @@ rule fetch:
     output:
         raw_files("{dataset}"),
     params:
+        source=source("fetch.py"),
         sources=config["sources"],
     log:
         "<logs>/fetch/{dataset}.log",

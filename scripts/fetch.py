@@ -6,7 +6,8 @@ from _job import job
 
 log = job(snakemake)
 
-from deduce.fetch import DATASETS, fetch
+from deduce.datasets import DATASETS
+from deduce.fetch import fetch
 
 destination = Path(snakemake.output[0]).parent
 dataset = next(name for name, facts in DATASETS.items() if facts.folder == destination.parent.name)

@@ -10,8 +10,9 @@ import pytest
 
 from deduce import fetch as module
 from deduce.artifacts import sha256
+from deduce.datasets import Dataset
 from deduce.errors import InputError
-from deduce.fetch import Dataset, corrupted, fetch
+from deduce.fetch import corrupted, fetch
 
 CONTENT = {"a-idx": b"first file" * 1000, "b-idx": b"second file" * 1000}
 
