@@ -1,10 +1,7 @@
 # What the rule files share: the checked configuration, the paths of artefacts, and small helpers.
 
-import os
 import sys
 from pathlib import Path
-
-from snakemake.exceptions import WorkflowError
 
 ROOT = Path(workflow.basedir)
 sys.path.insert(0, str(ROOT))  # so that `import deduce` works before anything is installed
@@ -20,7 +17,7 @@ AVAILABLE_METHODS = [path.stem for path in (ROOT / "rules" / "methods").glob("*.
 try:
     config = checked(config, schema(ROOT / "schemas", AVAILABLE_METHODS))
 except InputError as error:
-    raise WorkflowError(str(error)) from None
+    sys.exit(str(error))
 
 METHODS = config["methods"]
 SEEDS = [str(seed) for seed in config["seeds"]]
@@ -31,7 +28,10 @@ PARTS = [f"{part:03d}" for part in range(config["shards_per_seed"])]
 if workflow.is_main_process:
     for dataset, facts in DATASETS.items():
         for path in corrupted(dataset, Path("results/data", facts.folder, "raw")):
-            print(f"{path} is corrupted (wrong SHA-256): it is removed and will be fetched again.", file=sys.stderr)
+            print(
+                f"{path} is corrupted (wrong SHA-256): it is removed and will be fetched again.",
+                file=sys.stderr,
+            )
             path.unlink()
 
 

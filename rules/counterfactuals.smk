@@ -8,19 +8,19 @@ rule part:
         "<results>/pairs/{seed}.npz",
     output:
         "<results>/pairs/{seed}/{part}.npz",
-    params:
-        source=source("part.py"),
-        parts=len(PARTS),
     log:
         "<logs>/part/{seed}-{part}.log",
     benchmark:
         "<benchmarks>/part/{seed}-{part}.tsv"
+    conda:
+        "../envs/core.yaml"
     threads: 1
     resources:
         mem_mb=500,
         runtime=5,
-    conda:
-        "../envs/core.yaml"
+    params:
+        source=source("part.py"),
+        parts=len(PARTS),
     script:
         "../scripts/part.py"
 
@@ -33,18 +33,18 @@ rule validated:
         shards=expand("<results>/shards/{{method}}/{{seed}}/{part}.npz", part=PARTS),
     output:
         "<results>/counterfactuals/{method}/{seed}.npz",
-    params:
-        source=source("validated.py"),
     log:
         "<logs>/validated/{method}-{seed}.log",
     benchmark:
         "<benchmarks>/validated/{method}-{seed}.tsv"
+    conda:
+        "../envs/core.yaml"
     threads: 1
     resources:
         mem_mb=1000,
         runtime=5,
-    conda:
-        "../envs/core.yaml"
+    params:
+        source=source("validated.py"),
     script:
         "../scripts/validated.py"
 

@@ -5,19 +5,19 @@ rule fetch:
     """Fetch a dataset from the first source that has it, and verify every file by SHA-256."""
     output:
         raw_files("{dataset}"),
-    params:
-        source=source("fetch.py"),
-        sources=config["sources"],
     log:
         "<logs>/fetch/{dataset}.log",
     benchmark:
         "<benchmarks>/fetch/{dataset}.tsv"
+    conda:
+        "../envs/core.yaml"
     threads: 1
     resources:
         mem_mb=500,
         runtime=10,
-    conda:
-        "../envs/core.yaml"
+    params:
+        source=source("fetch.py"),
+        sources=config["sources"],
     script:
         "../scripts/fetch.py"
 
@@ -28,20 +28,20 @@ rule pairs:
         data=raw_files(config["dataset"]),
     output:
         "<results>/pairs/{seed}.npz",
-    params:
-        source=source("pairs.py"),
-        dataset=config["dataset"],
-        images=config["images_per_seed"],
     log:
         "<logs>/pairs/{seed}.log",
     benchmark:
         "<benchmarks>/pairs/{seed}.tsv"
+    conda:
+        "../envs/core.yaml"
     threads: 1
     resources:
         mem_mb=1500,
         runtime=5,
-    conda:
-        "../envs/core.yaml"
+    params:
+        source=source("pairs.py"),
+        dataset=config["dataset"],
+        images=config["images_per_seed"],
     script:
         "../scripts/pairs.py"
 
