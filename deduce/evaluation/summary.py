@@ -1,0 +1,104 @@
+"""The paper's summaries: which pairs are compared, and means of the test sets' means."""
+
+import pandas as pd
+from scipy import stats
+
+from deduce.evaluation.metrics import METRICS, PAPER, THRESHOLDS, threshold_column
+
+PAIR = ["seed", "image", "target"]
+
+
+def common(table: pd.DataFrame, methods: list[str] | None = None) -> pd.Series:
+    """Row mask of the pairs that all (of the given) methods found (section 4.3)."""
+    chosen = table if methods is None else table[table["method"].isin(methods)]
+    found = chosen.groupby(PAIR)["found"].all()
+    index = pd.MultiIndex.from_frame(table[PAIR])
+    return pd.Series(found.reindex(index, fill_value=False).to_numpy(bool), index=table.index)
+
+
+def per_seed(table: pd.DataFrame, metrics: list[str], mask: pd.Series | None = None) -> pd.DataFrame:
+    """Mean of each metric per method and test set over the masked pairs, and the failures in per cent of all pairs.
+
+    Rows are indexed by (method, seed); with `mask` None, over the pairs that all methods found.
+    """
+    mask = common(table) if mask is None else mask
+    groups = ["method", "seed"]
+    complete = table.groupby(groups, sort=False)["found"].agg(["size", "sum"])
+    # Pairs, not rows, of the mask: an empty test set keeps its row, without means.
+    means = table[mask].groupby(groups, sort=False)[metrics].mean().reindex(complete.index)
+    means["failure"] = 100 * (1 - complete["sum"] / complete["size"])
+    means["pairs"] = table[mask].groupby(groups, sort=False).size().reindex(complete.index, fill_value=0)
+    return means
+
+
+def over_seeds(means: pd.DataFrame) -> pd.DataFrame:
+    """Mean of the test sets' means, and their standard deviation (ddof = 1): one row per method, columns as table 1."""
+    grouped = means.drop(columns="pairs").groupby("method", sort=False)
+    centre, spread = grouped.mean(), grouped.std(ddof=1)
+    columns = {}
+    for name in centre:
+        columns[name], columns[f"{name}_std"] = centre[name], spread[name]
+    return pd.DataFrame(columns).reset_index()
+
+
+def table1(table: pd.DataFrame, mask: pd.Series | None = None) -> pd.DataFrame:
+    """Table 1: method, agan, agan_std, l0, l0_std, l1, l1_std, failure, failure_std (failure in %)."""
+    return over_seeds(per_seed(table, [metric.name for metric in PAPER], mask))
+
+
+def failures_as_worst(table: pd.DataFrame) -> pd.DataFrame:
+    """Table 1 over all pairs: where a method failed, it gets the worst value that any method got on a found pair."""
+    filled = table.copy()
+    for metric in PAPER:
+        worst = table.loc[table["found"], metric.name].max()
+        filled[metric.name] = filled[metric.name].astype(float).where(table["found"], worst)
+    return table1(filled, pd.Series(True, index=table.index))
+
+
+def thresholded(table: pd.DataFrame) -> pd.DataFrame:
+    """Mean L0 on the common pairs when a pixel must differ by more than a threshold to count."""
+    columns = {0.0: "l0"} | {threshold: threshold_column(threshold) for threshold in THRESHOLDS}
+    means = over_seeds(per_seed(table, list(columns.values()))).set_index("method")
+    return pd.DataFrame(
+        [
+            {"method": method, "threshold": threshold, "l0": row[name], "l0_std": row[f"{name}_std"]}
+            for method, row in means.iterrows()
+            for threshold, name in columns.items()
+        ]
+    )
+
+
+def success(table: pd.DataFrame) -> pd.DataFrame:
+    """Found pairs per method, of each test set and of all, with the 95 % Wilson interval of the rate."""
+    lines = []
+    for method, part in table.groupby("method", sort=False):
+        for seed, group in [*part.groupby("seed"), ("all", part)]:
+            found, n = int(group["found"].sum()), len(group)
+            interval = stats.binomtest(found, n).proportion_ci(0.95, method="wilson")
+            line = {"method": method, "seed": seed, "pairs": n, "found": found, "success": found / n}
+            lines.append(line | {"wilson_low": interval.low, "wilson_high": interval.high})
+    return pd.DataFrame(lines)
+
+
+def by_target(table: pd.DataFrame) -> pd.DataFrame:
+    """How hard each target class is for each method: means over its own found pairs, and its failures in %."""
+    groups = table.groupby(["method", "target"], sort=False)
+    own = table[table["found"]].groupby(["method", "target"], sort=False)
+    means = own[["l0", "l1", "agan", "iterations"]].mean().reindex(groups.size().index)
+    means["failure"] = 100 * (1 - groups["found"].mean())
+    return means.reset_index().sort_values(["method", "target"], kind="stable", ignore_index=True)
+
+
+def all_metrics(table: pd.DataFrame) -> pd.DataFrame:
+    """Table 1 with every metric that this run measured, beyond the paper's."""
+    measured = [name for name in METRICS if name in table and table[name].notna().any()]
+    return over_seeds(per_seed(table, measured))
+
+
+def reference_scores(references: pd.DataFrame) -> pd.DataFrame:
+    """AGAN of originals and reconstructions: mean of the test sets' means; `std` with ddof = 1, `std0` with ddof = 0.
+
+    The paper's ± of these two figures has ddof = 0, unlike the brackets of its table 1.
+    """
+    means = references.groupby(["kind", "seed"], sort=False)["agan"].mean().groupby("kind", sort=False)
+    return pd.DataFrame({"agan": means.mean(), "std": means.std(ddof=1), "std0": means.std(ddof=0)}).reset_index()
