@@ -58,3 +58,9 @@ def raw_files(dataset):
     if dataset in DATASETS:
         return [ancient(f"<data>/{DATASETS[dataset].folder}/raw/{name}") for name in DATASETS[dataset].files]
     return [f"<data>/{dataset}/raw/{name}" for name in DATASETS["mnist"].files]
+
+
+def classifier_settings(name):
+    """The config section of a classifier; `ddu-c3` is `ddu` with another spectral coefficient."""
+    section, _, coefficient = name.partition("-c")
+    return config[section] | ({"coefficient": float(coefficient)} if coefficient else {})

@@ -117,9 +117,14 @@ def _bounded_convolution(inputs: int, outputs: int, stride: int, size: int, coef
 
 
 @torch.no_grad()
-def accuracy(network: nn.Module, images: Tensor, labels: Tensor, batch_size: int = 1000) -> float:
-    """The share of `images` (n, channels, height, width) that an evaluated classifier gives its `labels` (n,)."""
-    right = 0
-    for some, wanted in zip(images.split(batch_size), labels.split(batch_size), strict=True):
-        right += int((network(some).argmax(1) == wanted).sum())
-    return right / len(images)
+def all_features(network: SpectralResNet | PlainResNet, images: Tensor, batch_size: int = 1000) -> Tensor:
+    """Features (n, d) of many images (n, channels, height, width), by an evaluated classifier, on its device."""
+    device = network.head.weight.device
+    return torch.cat([network.features(some.to(device)) for some in images.split(batch_size)])
+
+
+@torch.no_grad()
+def accuracy(network: SpectralResNet | PlainResNet, images: Tensor, labels: Tensor) -> float:
+    """The share of images (n, channels, height, width) that an evaluated classifier gives their `labels` (n,)."""
+    predictions = network.head(all_features(network, images)).argmax(1)
+    return (predictions == labels.to(predictions.device)).double().mean().item()

@@ -2,7 +2,6 @@
 
 from typing import cast
 
-import torch
 from torch import Tensor, nn
 
 
@@ -46,13 +45,6 @@ class VAE(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """The reconstruction that decodes the mean, without noise."""
         return self.decode(self.encode(images)[0])
-
-    def loss(self, images: Tensor, beta: float, generator: torch.Generator | None = None) -> Tensor:
-        """Squared error + β · KL divergence from N(0, I), both summed over the batch; one latent draw an image."""
-        mean, log_variance = self.encode(images)
-        noise = torch.randn(mean.shape, generator=generator).to(mean)
-        error = (self.decode(mean + noise * (log_variance / 2).exp()) - images).square().sum()
-        return error + beta * divergence(mean, log_variance).sum()
 
 
 def divergence(mean: Tensor, log_variance: Tensor) -> Tensor:

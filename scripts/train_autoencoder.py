@@ -1,0 +1,23 @@
+"""Rule `autoencoder`: trains the autoencoder of VLK."""
+
+from pathlib import Path
+
+from _job import job
+
+log = job(snakemake)
+
+from deduce import compute, data
+from deduce.models.autoencoder import Autoencoder
+from deduce.training import Plan, train
+from deduce.training.autoencoder import Autoencoding
+
+settings, seed = snakemake.params.settings, snakemake.params.seed
+root = Path(snakemake.input.data[0]).parents[2]
+images, labels = data.load(root, snakemake.params.dataset, "train")
+images, labels = images[: settings["training_images"]], labels[: settings["training_images"]]
+
+compute.deterministic(seed)
+task = Autoencoding(Autoencoder(images.shape[1]), settings["learning_rate"])
+plan = Plan(settings["epochs"], settings["batch_size"], seed, settings["schedule"])
+validation = data.load(root, snakemake.params.dataset, "validation")
+train(task, plan, (images, labels), validation, snakemake.output.weights, (settings, snakemake.params.source))
