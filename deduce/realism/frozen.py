@@ -1,0 +1,295 @@
+"""The WGAN with its weights frozen: the loss of equation 7 and its gradient in the latent space, by hand.
+
+A descent evaluates the same small networks thousands of times. Three things make a step about five times as fast
+as the textbook's (benchmarks/realism.py measures it):
+
+- batch-norm and spectral normalisation are folded into the weights once, and no gradient of a weight is computed;
+- a transposed convolution is a product of polynomials, done on their values at a few points (Toom and Cook's
+  algorithm, as in Winograd's convolutions): a third of the multiplications, all of them in matrix products;
+- images lie in memory as (height, width, row, channel), so that all that moves between layers are whole rows of
+  numbers, in buffers that are allocated once.
+
+The number of rows is fixed, so that the result of a row does not depend on how many others there are.
+"""
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from deduce.models.wgan import SLOPE, WGAN, Critic
+
+POINTS = (0.0, 1.0, -1.0, 2.0, -2.0)  # and infinity; more than these six would cost digits
+LOSS_WEIGHT = 0.1  # λ of equation 7
+
+
+class FrozenWGAN:
+    """Evaluates `rows` latent vectors at a time; the arrays it returns are overwritten by the next call."""
+
+    def __init__(self, wgan: WGAN, rows: int, feature_weight: float = LOSS_WEIGHT, dtype: torch.dtype = torch.float32):
+        layers = list(wgan.generator.layers)[1:]  # the first only gives the latent vector a height and a width
+        device = next(wgan.parameters()).device
+        self.rows, self.latent, self.feature_weight = rows, wgan.generator.latent, feature_weight
+        self.upwards, side = [], 1
+        for convolution, normalisation in zip(layers[0:9:3], layers[1:9:3], strict=True):
+            self.upwards.append(Upwards(convolution, normalisation, side, rows, dtype))
+            side = self.upwards[-1].outputs
+        self.pixels = Pixels(layers[9], side, rows, dtype)
+        self.critic = CriticFeatures(wgan.critic, self.pixels.shape, dtype)
+        self._start = torch.empty(1, 1, rows, self.latent, device=device, dtype=dtype)
+        self._difference = torch.empty(self.pixels.shape, device=device, dtype=dtype)
+
+    def prepare(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """images: (rows, channels, 28, 28) → themselves in the layout used here, and f_D of them."""
+        laid_out = images.to(self._difference).permute(2, 3, 1, 0).contiguous()
+        return laid_out, self.critic.forward(laid_out).clone()
+
+    def generate(self, latent: Tensor) -> Tensor:
+        """latent: (rows, latent) → images (28, 28, channels, rows) in [0, 1]."""
+        state = self._start.copy_(latent[None, None])
+        for layer in self.upwards:
+            state = layer.forward(state)
+        return self.pixels.forward(state)
+
+    def loss(self, latent: Tensor, images: Tensor, features: Tensor) -> Tensor:
+        """Equation 7, per row: (rows,)."""
+        generated = self.generate(latent)
+        by_pixel, by_feature = generated - images, self.critic.forward(generated) - features
+        # Each row is laid out and added up by itself, so that its sum does not depend on its place among the rows.
+        pixels = by_pixel.permute(3, 0, 1, 2).flatten(1).contiguous().abs().sum(1)
+        return pixels + self.feature_weight * by_feature.permute(2, 0, 1, 3).flatten(1).contiguous().abs().sum(1)
+
+    def gradient(self, latent: Tensor, images: Tensor, features: Tensor) -> Tensor:
+        """Of equation 7, in the latent vectors: (rows, latent)."""
+        generated = self.generate(latent)
+        by_feature = torch.sub(self.critic.forward(generated), features).sign_().mul_(self.feature_weight)
+        state = torch.sub(generated, images, out=self._difference).sign_().add_(self.critic.backward(by_feature))
+        state = self.pixels.backward(state)
+        for layer in reversed(self.upwards):
+            state = layer.backward(state)
+        return state[0, 0]
+
+
+class Upwards:
+    """Transposed convolution, batch-norm and ReLU: (side, side, rows, inputs) → (outputs, outputs, rows, channels)."""
+
+    def __init__(
+        self, convolution: nn.ConvTranspose2d, normalisation: nn.BatchNorm2d, side: int, rows: int, dtype: torch.dtype
+    ):
+        scale, shift = _affine(normalisation)
+        kernel = convolution.weight.detach().double() * scale[:, None, None]
+        stride = convolution.stride[0]
+        few_points = stride == 1 < side and side + kernel.shape[-1] - 2 <= len(POINTS)
+        self.linear = Products(kernel, side, rows, dtype) if few_points else Taps(kernel, side, stride, rows, dtype)
+        self.bias = (shift if convolution.bias is None else shift + scale * convolution.bias.detach()).to(dtype)
+        self.outputs = self.linear.outputs
+
+    def forward(self, state: Tensor) -> Tensor:
+        self.state = self.linear.up(state).add_(self.bias).clamp_(min=0)
+        return self.state
+
+    def backward(self, gradient: Tensor) -> Tensor:
+        """The gradient in the input of the last `forward`, from that in its output, which is overwritten."""
+        torch.ops.aten.threshold_backward.grad_input(gradient, self.state, 0, grad_input=gradient)
+        return self.linear.down(gradient)
+
+
+class Taps:
+    """A transposed convolution (`up`) and its adjoint, a convolution (`down`), as matrix products.
+
+    Along the height, the products of the kernel's rows are added up where they are made; along the width, slices
+    are moved or added.
+    """
+
+    def __init__(self, kernel: Tensor, side: int, stride: int, rows: int, dtype: torch.dtype):
+        """kernel: (inputs, outputs, k, k), named as `up` sees it; side: of the smaller image."""
+        inputs, channels, self.kernel, _ = kernel.shape
+        self.side, self.stride = side, stride
+        self.outputs = (side - 1) * stride + self.kernel
+        self.weight = kernel.permute(2, 0, 3, 1).flatten(2).to(dtype).contiguous()  # (k, inputs, k · channels)
+        self.adjoint = self.weight.transpose(1, 2).contiguous()
+        self._columns = self.weight.new_empty(self.outputs, side, rows, self.kernel, channels)
+        self._large = self.weight.new_empty(self.outputs, self.outputs, rows, channels)
+        self._small = self.weight.new_empty(side, side, rows, inputs)
+
+    def _slice(self, tap: int) -> slice:
+        """Which of the larger image's lines (or columns) a tap meets."""
+        return slice(tap, tap + (self.side - 1) * self.stride + 1, self.stride)
+
+    def up(self, state: Tensor) -> Tensor:
+        columns, state = self._columns.flatten(3).flatten(1, 2), state.flatten(1, 2)
+        columns[self.stride * self.side :] = 0
+        for tap, weight in enumerate(self.weight):  # the first `stride` taps meet each line once
+            columns[self._slice(tap)].baddbmm_(state, weight.expand(self.side, -1, -1), beta=int(tap >= self.stride))
+        self._large[:, self.stride * self.side :] = 0
+        for tap in range(self.kernel):
+            part, whole = self._columns[:, :, :, tap], self._large[:, self._slice(tap)]
+            whole.add_(part) if tap >= self.stride else whole.copy_(part)
+        return self._large
+
+    def down(self, state: Tensor) -> Tensor:
+        for tap in range(self.kernel):
+            self._columns[:, :, :, tap] = state[:, self._slice(tap)]
+        columns, small = self._columns.flatten(3).flatten(1, 2), self._small.flatten(1, 2)
+        for tap, weight in enumerate(self.adjoint):
+            small.baddbmm_(columns[self._slice(tap)], weight.expand(self.side, -1, -1), beta=int(tap > 0))
+        return self._small
+
+
+class Products:
+    """A transposed convolution of stride 1 (`up`) and its adjoint (`down`), as products of polynomials at points."""
+
+    def __init__(self, kernel: Tensor, side: int, rows: int, dtype: torch.dtype):
+        """kernel: (inputs, outputs, k, k)."""
+        image, taps, result = product_scheme(side, kernel.shape[-1])
+
+        def stored(array: Tensor | np.ndarray) -> Tensor:
+            return torch.as_tensor(array).to(kernel.device, dtype).contiguous()
+
+        at_points = torch.as_tensor(taps).to(kernel)
+        weight = torch.einsum("pk,ql,iokl->pqio", at_points, at_points, kernel).flatten(0, 1)
+        self.weight, self.adjoint = stored(weight), stored(weight.transpose(1, 2))
+        self.image, self.image_adjoint = Separable(stored(image)), Separable(stored(image.T))
+        self.result, self.result_adjoint = Separable(stored(result)), Separable(stored(result.T))
+        self.outputs = len(result)
+        products, inputs, outputs = weight.shape
+        self._products = self.weight.new_empty(products, rows, outputs)
+        self._products_adjoint = self.weight.new_empty(products, rows, inputs)
+
+    def up(self, state: Tensor) -> Tensor:
+        torch.bmm(self.image(state).flatten(0, 1), self.weight, out=self._products)
+        return self.result(self._products.unflatten(0, (self.outputs, self.outputs)))
+
+    def down(self, state: Tensor) -> Tensor:
+        torch.bmm(self.result_adjoint(state).flatten(0, 1), self.adjoint, out=self._products_adjoint)
+        return self.image_adjoint(self._products_adjoint.unflatten(0, (self.outputs, self.outputs)))
+
+
+class Separable:
+    """One matrix (outputs, inputs) applied along both sides: (inputs, inputs, …) → (outputs, outputs, …)."""
+
+    def __init__(self, matrix: Tensor):
+        self.matrix = matrix
+        self.outputs, self.inputs = matrix.shape
+        self._half = self._whole = matrix.new_empty(0)
+
+    def __call__(self, state: Tensor) -> Tensor:
+        rest = state.shape[2:]
+        if self._half.numel() == 0:
+            self._half = self.matrix.new_empty(self.inputs, self.outputs, rest.numel())
+            self._whole = self.matrix.new_empty(self.outputs, self.outputs * rest.numel())
+        torch.bmm(self.matrix.expand(self.inputs, -1, -1), state.flatten(2), out=self._half)
+        torch.mm(self.matrix, self._half.flatten(1), out=self._whole)
+        return self._whole.view(self.outputs, self.outputs, *rest)
+
+
+class Pixels:
+    """The generator's last layer, a transposed convolution and a sigmoid: → images (28, 28, channels, rows)."""
+
+    def __init__(self, convolution: nn.ConvTranspose2d, side: int, rows: int, dtype: torch.dtype):
+        kernel = convolution.weight.detach()  # (inputs, channels, k, k)
+        inputs, channels, self.kernel, _ = kernel.shape
+        self.side, self.stride = side, convolution.stride[0]
+        self.weight = kernel.permute(2, 3, 1, 0).reshape(-1, inputs).to(dtype).contiguous()
+        bias = torch.zeros(channels) if convolution.bias is None else convolution.bias.detach()
+        self.bias = bias.to(self.weight)[:, None]
+        size = (side - 1) * self.stride + self.kernel
+        self.shape = (size, size, channels, rows)
+        self._columns = self.weight.new_empty(self.kernel, self.kernel, channels, side, side, rows)
+        self._gradient = self.weight.new_empty(side, side, rows, inputs)
+        self.images = self.weight.new_empty(self.shape)
+
+    def forward(self, state: Tensor) -> Tensor:
+        torch.mm(self.weight, state.flatten(0, 2).T, out=self._columns.view(len(self.weight), -1))
+        scatter(self._columns.permute(0, 1, 3, 4, 2, 5), self.images, self.stride)
+        return self.images.add_(self.bias).sigmoid_()
+
+    def backward(self, gradient: Tensor) -> Tensor:
+        gradient = torch.ops.aten.sigmoid_backward(gradient, self.images)
+        columns = windows(gradient, self.kernel, self.stride, self.side).permute(0, 1, 4, 2, 3, 5)
+        self._columns.copy_(columns)
+        torch.mm(self._columns.view(len(self.weight), -1).T, self.weight, out=self._gradient.flatten(0, 2))
+        return self._gradient
+
+
+class CriticFeatures:
+    """f_D of equation 7: images (28, 28, channels, rows) → what the second convolution gives, (7, 7, rows, channels)."""
+
+    def __init__(self, critic: Critic, shape: tuple[int, int, int, int], dtype: torch.dtype):
+        first, second = critic.convolution1, critic.convolution2
+        scale, shift = _affine(critic.normalisation1)
+        kernel = first.weight.detach().double() * scale[:, None, None, None]
+        size, _, channels, rows = shape
+        self.kernel, self.stride, padding = int(first.kernel_size[0]), int(first.stride[0]), int(first.padding[0])
+        self.side = (size + 2 * padding - self.kernel) // self.stride + 1
+        self.weight = kernel.permute(2, 3, 1, 0).flatten(0, 2).to(dtype).contiguous()  # (k · k · channels, width)
+        self.bias = shift.to(self.weight)
+        width, new = len(kernel), self.weight.new_zeros
+        # The borders stay zero in `forward`; `backward` has its own arrays, in which they do not.
+        self._padded = new(size + 2 * padding, size + 2 * padding, channels, rows)
+        self._gradient = torch.empty_like(self._padded)
+        self._columns = new(self.kernel, self.kernel, channels, self.side, self.side, rows)
+        side2 = (self.side + 2 * padding - self.kernel) // self.stride + 1
+        self.second = Taps(second.weight.detach(), side2, self.stride, rows, dtype)
+        self._hidden = new(self.second.outputs, self.second.outputs, rows, width)
+        self.inner, self.inner_hidden = slice(padding, padding + size), slice(padding, padding + self.side)
+
+    def forward(self, images: Tensor) -> Tensor:
+        self._padded[self.inner, self.inner] = images
+        view = windows(self._padded, self.kernel, self.stride, self.side)
+        self._columns.copy_(view.permute(0, 1, 4, 2, 3, 5))
+        hidden = self._columns.flatten(3).flatten(0, 2).T @ self.weight
+        hidden = nn.functional.leaky_relu_(hidden.add_(self.bias), SLOPE).unflatten(0, (self.side, self.side, -1))
+        self._hidden[self.inner_hidden, self.inner_hidden] = hidden
+        return self.second.down(self._hidden)
+
+    def backward(self, gradient: Tensor) -> Tensor:
+        """The gradient in the images of the last `forward`."""
+        inner = self.inner_hidden
+        gradient, hidden = self.second.up(gradient)[inner, inner].contiguous(), self._hidden[inner, inner]
+        torch.ops.aten.leaky_relu_backward.grad_input(gradient, hidden, SLOPE, True, grad_input=gradient)
+        torch.mm(self.weight, gradient.flatten(0, 2).T, out=self._columns.view(len(self.weight), -1))
+        scatter(self._columns.permute(0, 1, 3, 4, 2, 5), self._gradient, self.stride)
+        return self._gradient[self.inner, self.inner]
+
+
+def product_scheme(side: int, kernel: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Matrices (p, side), (p, kernel) and (p, p), p = side + kernel - 1, for one dimension.
+
+    convolution(image, taps) = result @ ((at_points @ image) * (taps_at_points @ taps)): both are polynomials, whose
+    product is known from its values at as many points as it has coefficients.
+    """
+    count = side + kernel - 1
+    return _values(count, side), _values(count, kernel), np.linalg.inv(_values(count, count))
+
+
+def _values(count: int, coefficients: int) -> np.ndarray:
+    """(count, coefficients): takes a polynomial's coefficients to its values at `count` points, infinity the last."""
+    values = np.vander(np.array(POINTS[: count - 1]), coefficients, increasing=True)
+    at_infinity = np.eye(coefficients)[-1:]  # the leading coefficient
+    return np.concatenate([values, at_infinity])
+
+
+def windows(images: Tensor, kernel: int, stride: int, side: int) -> Tensor:
+    """A view (kernel, kernel, side, side, …) of images (height, width, …): what each tap sees at each position."""
+    down, right, *rest = images.stride()
+    return images.as_strided(
+        (kernel, kernel, side, side, *images.shape[2:]), (down, right, stride * down, stride * right, *rest)
+    )
+
+
+def scatter(columns: Tensor, images: Tensor, stride: int) -> None:
+    """The adjoint of `windows`: adds up in images (height, width, …) what columns (kernel, kernel, side, side, …) have."""
+    kernel, _, side, _ = columns.shape[:4]
+    reach = (side - 1) * stride + 1
+    images.zero_()
+    for down in range(kernel):
+        for right in range(kernel):
+            images[down : down + reach : stride, right : right + reach : stride] += columns[down, right]
+
+
+def _affine(normalisation: nn.BatchNorm2d) -> tuple[Tensor, Tensor]:
+    """Scale and shift, (channels,) in double precision, that an evaluated batch-norm applies."""
+    mean, variance = normalisation.running_mean, normalisation.running_var
+    assert mean is not None and variance is not None
+    scale = normalisation.weight.detach().double() / (variance.double() + normalisation.eps).sqrt()
+    return scale, normalisation.bias.detach().double() - mean.double() * scale
