@@ -64,3 +64,13 @@ FIRST_SEED, IMAGES_PER_SEED = 1, 100
 def draws(positions: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """The paper's draws from test set 1 as (image index in the test split, target)."""
     return [(IMAGES_PER_SEED * (FIRST_SEED - 1) + position, target) for position, target in positions]
+
+
+# The experiment that the authors' repository holds the results of.
+EXPERIMENT = {
+    "name": "published",
+    "dataset": "mnist",
+    "methods": ["deduce", "jsma", "vlk", "revise"],
+    "seeds": [1, 2, 3, 4, 5],
+    "images_per_seed": IMAGES_PER_SEED,
+}

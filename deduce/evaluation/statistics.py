@@ -122,8 +122,8 @@ def _scopes(pair: pd.DataFrame, lower_is_better: bool) -> list[dict[str, Any]]:
         at = seed == one
         rows.append({"scope": str(one)} | compare(a[at], b[at], image[at], lower_is_better))
     if len(seeds) > 1:
-        means = [np.array([values[seed == one].mean() for one in seeds]) for values in (a, b)]
-        rows.append({"scope": "means"} | compare(*means, lower_is_better=lower_is_better))
+        first, second = (np.array([values[seed == one].mean() for one in seeds]) for values in (a, b))
+        rows.append({"scope": "means"} | compare(first, second, None, lower_is_better))
     return rows
 
 

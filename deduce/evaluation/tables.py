@@ -137,7 +137,7 @@ def metric_table(
 
 
 def beside_paper(frame: pd.DataFrame, printed: dict[str, dict[str, tuple[float, float]]]) -> pd.DataFrame:
-    """This run and the paper, one row per method and figure: method, metric, run, run_std, paper, paper_std, difference.
+    """This run and the paper, a row per method and figure: method, metric, run, run_std, paper, paper_std, difference.
 
     Methods that the paper does not have are left out.
     """
@@ -171,7 +171,7 @@ def table1(frame: pd.DataFrame, names: dict[str, str], pairs: pd.Series, referen
     """Table 1, as the paper has it; `pairs` is the number of compared pairs per test set."""
     caption = (
         f"Means over the {int(pairs.sum())} image-target pairs for which every algorithm found a counterfactual "
-        f"({', '.join(str(int(n)) for n in pairs)} per test set): the mean of the test sets' means, with their standard "
+        f"({', '.join(str(int(n)) for n in pairs)} per test set): the mean of the test sets' means, their standard "
         "deviation in brackets. Failures are of all pairs. Lower is better everywhere."
     )
     for row in references.itertuples():

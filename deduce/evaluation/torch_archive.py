@@ -26,7 +26,7 @@ STORAGES = {
 
 
 def _rebuild(storage: np.ndarray, offset: int, shape: tuple, strides: tuple, *_: Any) -> np.ndarray:
-    """The tensor's view of its storage; a view that leaves the storage is refused, as the bytes there are not its own."""
+    """The tensor's view of its storage; one that leaves the storage is refused: the bytes there are not its own."""
     if any(size < 0 for size in shape) or any(stride < 0 for stride in strides) or offset < 0:
         raise ValueError("negative size or stride")
     last = offset + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
