@@ -45,6 +45,11 @@ def shard(method):
     return f"<results>/shards/{method}/{{seed}}/{{part}}.npz"
 
 
+def grows(amount):
+    """Memory or time that a job asks for: again as much on each retry, for what ran out of it."""
+    return lambda wildcards, attempt: amount * attempt
+
+
 def settings(method):
     """A method's section of the config."""
     return config.get(method, {})

@@ -1,0 +1,35 @@
+"""Rule `faulty`: answers at once, but `faults/{seed}-{part}` may hold `fail`, or `hang`, once or (`fail always`) each time."""
+
+from _job import job
+
+log = job(snakemake)
+
+import time
+from pathlib import Path
+
+import numpy as np
+
+from deduce.shards import Pairs, Shard
+
+fault = Path("faults", f"{snakemake.wildcards.seed}-{snakemake.wildcards.part}")
+kind = fault.read_text().split() if fault.exists() else []
+if kind and "always" not in kind:
+    fault.unlink()
+if "fail" in kind:
+    raise RuntimeError("a fault, as asked")
+if "hang" in kind:
+    log.info("hanging")
+    time.sleep(600)
+
+pairs = Pairs.load(snakemake.input.pairs)
+nothing = np.zeros(len(pairs))
+Shard(
+    pairs.image,
+    pairs.label,
+    pairs.target,
+    pairs.original,
+    found=nothing.astype(bool),
+    confidence=nothing.astype(np.float32),
+    iterations=nothing.astype(int),
+    metadata={"method": "faulty"},
+).save(snakemake.output[0])

@@ -1,0 +1,22 @@
+# A method that answers at once, and whose jobs go wrong as the files in `faults/` say. The tests copy it into a checkout.
+
+
+rule faulty:
+    """Answer every pair with the original, unless a fault is asked for."""
+    input:
+        pairs="<results>/pairs/{seed}/{part}.npz",
+    output:
+        shard("faulty"),
+    log:
+        "<logs>/faulty/{seed}-{part}.log",
+    benchmark:
+        "<benchmarks>/faulty/{seed}-{part}.tsv"
+    conda:
+        "../../envs/core.yaml"
+    threads: 1
+    resources:
+        mem_mb=grows(300),
+        runtime=grows(1),
+        gpu=1,
+    script:
+        "../../scripts/faulty.py"
