@@ -17,6 +17,7 @@ REGISTRY = {
     "PlainResNet": "deduce.models.resnet",
     "VAE": "deduce.models.vae",
     "Autoencoder": "deduce.models.autoencoder",
+    "ClassAutoencoders": "deduce.models.class_autoencoders",
     "WGAN": "deduce.models.wgan",
     "ClassDensities": "deduce.density",
 }

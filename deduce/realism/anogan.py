@@ -45,7 +45,7 @@ class AnoGAN:
         _mention(~finite, "have pixels that are not finite: their scores are NaN")
         _mention(finite & ~images.any(axis=(1, 2, 3)), "are zero everywhere: scored, but they show nothing")
         scores = np.full(len(images), np.nan, np.float32)
-        scorable = np.flatnonzero(finite)
+        scorable = np.flatnonzero(finite).tolist()
         if len(scorable):
             starts = torch.stack([self._starts(wgan, keys[i]) for i in scorable]).flatten(0, 1)
             losses = self._descend(wgan, torch.as_tensor(images[scorable]), starts)

@@ -12,6 +12,8 @@ as the textbook's (benchmarks/realism.py measures it):
 The number of rows is fixed, so that the result of a row does not depend on how many others there are.
 """
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -26,7 +28,9 @@ class FrozenWGAN:
     """Evaluates `rows` latent vectors at a time; the arrays it returns are overwritten by the next call."""
 
     def __init__(self, wgan: WGAN, rows: int, feature_weight: float = LOSS_WEIGHT, dtype: torch.dtype = torch.float32):
-        layers = list(wgan.generator.layers)[1:]  # the first only gives the latent vector a height and a width
+        layers: list[Any] = list(wgan.generator.layers)[
+            1:
+        ]  # the first only gives the latent vector a height and a width
         device = next(wgan.parameters()).device
         self.rows, self.latent, self.feature_weight = rows, wgan.generator.latent, feature_weight
         self.upwards, side = [], 1
@@ -212,10 +216,11 @@ class Pixels:
 
 
 class CriticFeatures:
-    """f_D of equation 7: images (28, 28, channels, rows) → what the second convolution gives, (7, 7, rows, channels)."""
+    """f_D of equation 7: images (28, 28, channels, rows) → the second convolution's output, (7, 7, rows, channels)."""
 
     def __init__(self, critic: Critic, shape: tuple[int, int, int, int], dtype: torch.dtype):
-        first, second = critic.convolution1, critic.convolution2
+        first: Any = critic.convolution1  # Any: a parametrized layer's weight has no type
+        second: Any = critic.convolution2
         scale, shift = _affine(critic.normalisation1)
         kernel = first.weight.detach().double() * scale[:, None, None, None]
         size, _, channels, rows = shape
@@ -278,7 +283,7 @@ def windows(images: Tensor, kernel: int, stride: int, side: int) -> Tensor:
 
 
 def scatter(columns: Tensor, images: Tensor, stride: int) -> None:
-    """The adjoint of `windows`: adds up in images (height, width, …) what columns (kernel, kernel, side, side, …) have."""
+    """The adjoint of `windows`: adds columns (kernel, kernel, side, side, …) up in images (height, width, …)."""
     kernel, _, side, _ = columns.shape[:4]
     reach = (side - 1) * stride + 1
     images.zero_()
