@@ -1,6 +1,7 @@
 """Makes a trained network cheap to search through: what is constant during a search is computed once, before it."""
 
 import copy
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -8,19 +9,19 @@ from torch.nn.utils import parametrize
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 
-def fold(network: nn.Module, example: Tensor) -> nn.Module:
+def fold(network: nn.Module, shape: Sequence[int]) -> nn.Module:
     """A frozen copy in evaluation mode, equal to `network` up to rounding, with its normalisations folded away.
 
     Parametrizations (spectral normalisation) become plain weights, and batch normalisation disappears into the
-    convolution before it. example: an image (1, channels, height, width); it is run through the network once to see
-    which layer feeds which, so that any forward in Python will do. A network that is already folded is returned.
+    convolution before it. shape: of an image, (channels, height, width); one is run through the network to see which
+    layer feeds which, so that any forward in Python will do. A network that is already folded is returned as it is.
     """
     if getattr(network, "is_folded", False):
         return network
     folded = frozen(network)
     with torch.no_grad():
         # Noise, because a flat image would hide differences in the layers that it does not excite.
-        noise = torch.rand(example.shape, generator=torch.Generator().manual_seed(0)).to(example)
+        noise = torch.rand(1, *shape, generator=torch.Generator().manual_seed(0)).to(device_of(network))
         plain = folded(noise)
         candidate = copy.deepcopy(folded)
         _fuse_batch_norms(candidate, noise)
@@ -44,6 +45,10 @@ def frozen(network: nn.Module) -> nn.Module:
             for name, value in values.items():
                 layer.register_parameter(name, nn.Parameter(value))
     return network.requires_grad_(False)
+
+
+def device_of(network: nn.Module) -> torch.device:
+    return next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
 
 
 def _fuse_batch_norms(network: nn.Module, example: Tensor) -> None:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from deduce.errors import InputError
-from deduce.fold import fold
+from deduce.fold import device_of, fold
 
 Rows = SimpleNamespace
 """The live rows, as tensors whose first dimension is the row: `index` in the caller's order, `image` (the current
@@ -25,7 +25,7 @@ counterfactual, in [0, 1]), `target`, `iterations` (updates made), `confidence` 
 whatever the method's `start` adds. Rows retire by gathering all of these."""
 
 Models = SimpleNamespace
-"""What a method searches with, prepared once: always a `classifier`, and what else its `objective` needs."""
+"""What a method searches with, prepared once: always a `classifier`, and what else its `evaluate` needs."""
 
 Path = tuple[Tensor, Tensor]
 """Flattened positions, (n, q), that a step changed, and the values, (n, q), that it set there."""
@@ -37,6 +37,7 @@ class Method:
     name: ClassVar[str]  # as in the config
     display_name: ClassVar[str]  # as in the paper
     variable: ClassVar[str] = "image"  # which of the rows' tensors is searched
+    changes_pixels: ClassVar[bool] = False  # whether its steps change single pixels, and a path is recorded
     target_confidence: float  # γ
     max_iterations: int
     batch_size: int  # rows that are live at once; bounds the memory
@@ -50,12 +51,12 @@ class Method:
     def start(self, models: Models, rows: Rows) -> None:
         """Adds to fresh rows what this method keeps per row."""
 
-    def objective(self, models: Models, rows: Rows) -> tuple[Tensor, Tensor]:
+    def evaluate(self, models: Models, rows: Rows) -> tuple[Tensor, Tensor]:
         """The loss to descend, (n,), as a function of `rows.<variable>`; and the confidence in the target, (n,)."""
         raise NotImplementedError
 
     def step(self, rows: Rows, gradient: Tensor) -> Path | None:
-        """Updates the rows in place by the gradient of their loss; returns what it changed if that is single pixels."""
+        """Updates the rows in place by the gradient of their loss; returns what it changed if it `changes_pixels`."""
         raise NotImplementedError
 
     def finished(self, rows: Rows) -> Tensor:
@@ -101,7 +102,8 @@ def search(method: Method, models: Models, images: Tensor, targets: Tensor, prog
     """
     # Rows of one target lie together, because densities are fastest on few classes at a time.
     queue = torch.argsort(targets, stable=True)
-    result, steps = Result.empty(images), []
+    result = Result.empty(images)
+    steps: list[tuple[Tensor, Tensor, Tensor]] = []
     rows, queue = _fresh(method, models, images, targets, queue, method.batch_size)
     quiet = not sys.stderr.isatty()
     with tqdm(
@@ -123,7 +125,7 @@ def search(method: Method, models: Models, images: Tensor, targets: Tensor, prog
             if retired and len(queue):
                 fresh, queue = _fresh(method, models, images, targets, queue, retired)
                 rows = _joined(rows, fresh)
-    if steps:
+    if method.changes_pixels:
         _record_paths(result, steps)
     return result
 
@@ -150,7 +152,7 @@ def _fresh(
 def _evaluate(method: Method, models: Models, rows: Rows) -> Tensor:
     """The gradient of each row's loss by its variable; sets the rows' confidence."""
     variable = getattr(rows, method.variable).requires_grad_()
-    loss, confidence = method.objective(models, rows)
+    loss, confidence = method.evaluate(models, rows)
     (gradient,) = torch.autograd.grad(loss.sum(), variable)
     setattr(rows, method.variable, variable.detach())
     # A row whose loss has left the numbers (a diverging latent, say) can only end as not found.
@@ -178,13 +180,13 @@ def _record(result: Result, rows: Rows, method: Method) -> None:
 
 def _record_paths(result: Result, steps: Sequence[tuple[Tensor, Tensor, Tensor]]) -> None:
     """From the order in which steps were made to the order of pairs; each pair's own steps keep theirs."""
-    pixels_per_step = steps[0][1].shape[1]
-    index = torch.cat([index for index, _, _ in steps]).cpu()
+    nothing = (torch.zeros(0, dtype=torch.int64), torch.zeros(0, 1, dtype=torch.int64), torch.zeros(0, 1))
+    index, pixel, value = (torch.cat(parts).cpu() for parts in zip(*(steps or [nothing]), strict=True))
     order = torch.argsort(index, stable=True)
-    counts = torch.bincount(index, minlength=len(result.found)) * pixels_per_step
+    counts = torch.bincount(index, minlength=len(result.found)) * pixel.shape[1]
     result.path_offset = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
-    result.path_pixel = torch.cat([pixel for _, pixel, _ in steps]).cpu()[order].flatten().to(torch.int32)
-    result.path_value = torch.cat([value for _, _, value in steps]).cpu()[order].flatten()
+    result.path_pixel = pixel[order].flatten().to(torch.int32)
+    result.path_value = value[order].flatten()
 
 
 def change_pixels(images: Tensor, pixels: Tensor, change: Tensor) -> Tensor:
@@ -205,7 +207,7 @@ def prepared(classifier: nn.Module, images: Any, needs: Sequence[str] = ()) -> n
             )
     images = _images(images)
     try:
-        return fold(classifier, images[:1].to(device_of(classifier)))
+        return fold(classifier, images.shape[1:])
     except RuntimeError as error:
         raise InputError(
             f"the classifier does not accept images of shape {tuple(images.shape[1:])} ({str(error).splitlines()[0]})."
@@ -245,7 +247,7 @@ def checked_pairs(
 
 def _images(images: Any) -> Tensor:
     images = _tensor(images, "images")
-    if images.ndim != 4 or not len(images):
+    if images.ndim != 4:
         raise InputError(f"images must have shape (n, channels, height, width), not {tuple(images.shape)}.")
     return images.float().contiguous()
 
@@ -265,7 +267,3 @@ def _predictions(classifier: nn.Module, images: Tensor) -> tuple[Tensor, int]:
     if logits.ndim != 2:
         raise InputError(f"the classifier must give logits of shape (n, classes), not {tuple(logits.shape)}.")
     return logits.argmax(1), logits.shape[1]
-
-
-def device_of(network: nn.Module) -> torch.device:
-    return next((parameter.device for parameter in network.parameters()), torch.device("cpu"))

@@ -19,6 +19,7 @@ class DeDUCE(Method):
 
     name = "deduce"
     display_name = "DeDUCE"
+    changes_pixels = True
 
     target_confidence: float = 0.5
     step_size: float = 0.2
@@ -29,7 +30,7 @@ class DeDUCE(Method):
     # The paper's equation 6 selects pixels by the gradient with momentum. The released code, which made its numbers,
     # selects without, and only takes the direction of the step from it.
     momentum_in_selection: bool = False
-    objective_form: Literal["relative", "weighted"] = "relative"  # equation 5 or equation 4
+    objective: Literal["relative", "weighted"] = "relative"  # equation 5 or equation 4
     cross_entropy_weight: float = 1.0  # μ of equation 5, λ of equation 4
     batch_size: int = 100
 
@@ -58,12 +59,12 @@ class DeDUCE(Method):
         rows.velocity = torch.zeros_like(rows.image)  # g of the last iteration
         rows.changes = torch.zeros_like(rows.image, dtype=torch.int32)  # P
 
-    def objective(self, models: Models, rows: Rows) -> tuple[Tensor, Tensor]:
+    def evaluate(self, models: Models, rows: Rows) -> tuple[Tensor, Tensor]:
         features = models.classifier.features(rows.image)
         cross_entropy = F.cross_entropy(models.classifier.head(features), rows.target, reduction="none")
         log_density = models.densities.log_density(features, rows.target)
         confidence = (-cross_entropy).exp()
-        if self.objective_form == "relative":  # equation 5: each term by its present size, as a constant
+        if self.objective == "relative":  # equation 5: each term by its present size, as a constant
             cross_entropy = cross_entropy / _size(cross_entropy)
             log_density = log_density / _size(log_density)
         return self.cross_entropy_weight * cross_entropy - log_density, confidence

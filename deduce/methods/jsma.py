@@ -15,6 +15,7 @@ class JSMA(Method):
 
     name = "jsma"
     display_name = "JSMA"
+    changes_pixels = True
 
     target_confidence: float = 0.5
     step_size: float = 0.2
@@ -41,7 +42,7 @@ class JSMA(Method):
     def start(self, models: Models, rows: Rows) -> None:
         rows.frozen = torch.zeros_like(rows.image, dtype=torch.bool)
 
-    def objective(self, models: Models, rows: Rows) -> tuple[Tensor, Tensor]:
+    def evaluate(self, models: Models, rows: Rows) -> tuple[Tensor, Tensor]:
         cross_entropy = F.cross_entropy(models.classifier(rows.image), rows.target, reduction="none")
         return cross_entropy, (-cross_entropy).exp()
 

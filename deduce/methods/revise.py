@@ -52,7 +52,7 @@ class REVISE(Method):
         rows.latent = models.generative_model.encode(rows.image)[0].contiguous()
         rows.descent = torch.zeros_like(rows.latent)  # what the next step goes along
 
-    def objective(self, models: Models, rows: Rows) -> tuple[Tensor, Tensor]:
+    def evaluate(self, models: Models, rows: Rows) -> tuple[Tensor, Tensor]:
         generated = models.generative_model.decode(rows.latent)
         cross_entropy = F.cross_entropy(models.classifier(generated), rows.target, reduction="none")
         distance = (generated - rows.original).abs().flatten(1).sum(1)

@@ -1,0 +1,49 @@
+# DeDUCE (section 3, algorithm 1): needs the spectrally normalised classifier and its class densities.
+
+
+rule deduce:
+    """Change the pixels that matter most for the target's class and its density."""
+    input:
+        pairs="<results>/pairs/{seed}/{part}.npz",
+        classifier="<results>/models/ddu.safetensors",
+        architecture="<results>/models/ddu.json",
+        densities="<results>/models/density.safetensors",
+        densities_architecture="<results>/models/density.json",
+    output:
+        shard=shard("deduce"),
+    log:
+        "<logs>/deduce/{seed}-{part}.log",
+    benchmark:
+        "<benchmarks>/deduce/{seed}-{part}.tsv"
+    conda:
+        "../../envs/core.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=240,
+    params:
+        source=source("run_deduce.py"),
+        settings=settings("deduce"),
+    script:
+        "../../scripts/run_deduce.py"
+
+
+use rule deduce as time_deduce with:
+    input:
+        pairs=f"<results>/pairs/{SEEDS[0]}.npz",
+        classifier="<results>/models/ddu.safetensors",
+        architecture="<results>/models/ddu.json",
+        densities="<results>/models/density.safetensors",
+        densities_architecture="<results>/models/density.json",
+    output:
+        timing="<results>/timing/deduce.csv",
+    log:
+        "<logs>/timing/deduce.log",
+    benchmark:
+        "<benchmarks>/timing/deduce.tsv"
+    threads: max(1, workflow.cores or 1)  # all of them: nothing may run beside a measurement
+    params:
+        source=source("run_deduce.py"),
+        settings=settings("deduce"),
+        pairs=config["timing"]["pairs"],
+        seed=SEEDS[0],
