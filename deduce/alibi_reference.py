@@ -1,0 +1,199 @@
+"""VLK by alibi itself: `CounterfactualProto` on Keras copies of the trained networks, one pair at a time.
+
+The reference that deduce/methods/vlk.py is compared with. alibi and TensorFlow are imported here and nowhere else, in
+an environment of their own (envs/alibi.txt), which has no torch: weights are read as numpy arrays.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import numpy as np
+import tensorflow as tf
+from alibi.explainers import CounterfactualProto
+from safetensors.numpy import load_file
+
+from deduce.artifacts import load_json
+from deduce.errors import InputError
+
+tf.compat.v1.disable_v2_behavior()  # alibi builds a static graph
+layers, Model = tf.keras.layers, tf.keras.Model
+
+EPSILON = 1e-5  # of torch's batch normalisation; Keras' own default is a hundred times that
+Order = Literal["race", "image_first", "point_first"]
+"""In which order alibi's iterate and the point of its next gradient are assigned: as alibi leaves it, which is to
+chance; the iterate first, so that the momentum vanishes; or the point first, as the algorithm intends."""
+
+
+class Alibi:
+    """`CounterfactualProto` with the arguments that settings of deduce.methods.vlk.VLK stand for."""
+
+    def __init__(
+        self,
+        classifier: str | Path,
+        autoencoder: str | Path,
+        training_images: np.ndarray,
+        settings: dict[str, Any],
+        order: Order = "race",
+        threads: int = 1,
+    ) -> None:
+        """classifier, autoencoder: saved weights. training_images: (m, channels, height, width) in [0, 1]."""
+        options = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
+        tf.compat.v1.keras.backend.set_session(tf.compat.v1.Session(config=options))
+        shape = _channels_last(training_images).shape[1:]
+        self.classifier = keras_classifier(classifier, shape)
+        self.encoder, self.autoencoder = keras_autoencoder(autoencoder, shape)
+        self.neighbours = settings["neighbours"]
+        self.explainer = CounterfactualProto(
+            self.classifier,
+            (1, *shape),
+            kappa=settings["confidence_margin"],
+            beta=settings["sparsity"],
+            gamma=settings["autoencoder_weight"],
+            theta=settings["prototype_weight"],
+            ae_model=self.autoencoder,
+            enc_model=self.encoder,
+            feature_range=(0.0, 1.0),  # alibi's example shifts its data by half; to the algorithm this is the same
+            max_iterations=settings["max_iterations"],
+            c_init=settings["initial_loss_weight"],
+            c_steps=settings["loss_weight_steps"],
+            learning_rate_init=settings["learning_rate"],
+            clip=(-settings["gradient_clip"], settings["gradient_clip"]),
+        )
+        _set_order(self.explainer, order)
+        self.explainer.fit(_channels_last(training_images))
+
+    def probabilities(self, images: np.ndarray) -> np.ndarray:
+        """images: (n, channels, height, width) in [0, 1] → (n, classes)."""
+        return self.classifier.predict(_channels_last(images), verbose=0)
+
+    def generate(
+        self, images: np.ndarray, targets: np.ndarray, progress: Callable[[int, float], None] | None = None
+    ) -> dict[str, np.ndarray]:
+        """The arrays of a shard for images (n, channels, height, width) in [0, 1] and targets (n,), row for row.
+
+        progress: is told the row and its seconds after each.
+        """
+        rows = []
+        for row, (image, target) in enumerate(zip(images, targets, strict=True)):
+            start = time.perf_counter()
+            rows.append(self._explain(image[None], int(target)))
+            if progress is not None:
+                progress(row, time.perf_counter() - start)
+        image, found, confidence, iterations = zip(*rows, strict=True)
+        return {
+            "counterfactual": np.concatenate(image).astype(np.float32).clip(0, 1),
+            "found": np.array(found, dtype=bool),
+            "confidence": np.array(confidence, dtype=np.float32),
+            "iterations": np.array(iterations, dtype=np.int64),
+        }
+
+    def _explain(self, image: np.ndarray, target: int) -> tuple[np.ndarray, bool, float, int]:
+        probabilities = self.probabilities(image)[0]
+        if probabilities.argmax() == target:  # alibi would search in vain: such a pair is answered as in other methods
+            return image, True, probabilities[target], 0
+        explanation = self.explainer.explain(_channels_last(image), target_class=[target], k=self.neighbours)
+        found = explanation.cf is not None
+        answer = explanation.cf["X"] if found else self.explainer.sess.run(self.explainer.adv)
+        answer = np.moveaxis(answer, 3, 1)
+        iterations = self.explainer.c_steps * self.explainer.max_iterations
+        return answer, found, self.probabilities(answer)[0, target], iterations
+
+
+class Recorder:
+    """Stands in for the session of an explainer and keeps every iterate that it tests, with its probabilities."""
+
+    def __init__(self, explainer: CounterfactualProto) -> None:
+        self.session, self.explainer = explainer.sess, explainer
+        self.images: list[np.ndarray] = []
+        self.probabilities: list[np.ndarray] = []
+        explainer.sess = self
+
+    def run(self, fetches: Any, feed_dict: Any = None) -> Any:
+        values = self.session.run(fetches, feed_dict=feed_dict)
+        if isinstance(fetches, list) and fetches[-1] is self.explainer.adv:
+            self.probabilities.append(values[-2][0])
+            self.images.append(np.moveaxis(values[-1], 3, 1)[0])
+        return values
+
+
+def keras_classifier(path: str | Path, shape: tuple[int, ...]) -> Model:
+    """The saved `PlainResNet`, with a softmax, for images of `shape` (height, width, channels)."""
+    weights = _weights(path, "PlainResNet")
+    image = layers.Input(shape)
+    out = layers.ReLU()(_normalised(weights, "stem", "normalisation", 2, image))
+    # Padding with zeros is exact before the max-pool too, because nothing is negative after a ReLU.
+    out = layers.MaxPooling2D(3, 2)(layers.ZeroPadding2D(1)(out))
+    for block in range(sum(name.endswith("convolution1.weight") for name in weights)):
+        out = _block(weights, f"blocks.{block}", out)
+    out = layers.GlobalAveragePooling2D()(out)
+    logits = layers.Dense(len(weights["head.bias"]))
+    network = Model(image, layers.Softmax()(logits(out)))
+    logits.set_weights([weights["head.weight"].T, weights["head.bias"]])
+    return network
+
+
+def keras_autoencoder(path: str | Path, shape: tuple[int, ...]) -> tuple[Model, Model]:
+    """The saved `Autoencoder`: its encoder, and the whole."""
+    weights = _weights(path, "Autoencoder")
+    image = layers.Input(shape)
+    out = _convolution(weights, "encoder.0", 1, image, "relu")
+    out = _convolution(weights, "encoder.2", 1, out, "relu")
+    encoding = _convolution(weights, "encoder.5", 1, layers.MaxPooling2D(2)(out))
+    encoder = Model(image, encoding)
+    encoding = layers.Input(encoder.output_shape[1:])
+    out = layers.UpSampling2D(2)(_convolution(weights, "decoder.0", 1, encoding, "relu"))
+    out = _convolution(weights, "decoder.3", 1, out, "relu")
+    decoder = Model(encoding, _convolution(weights, "decoder.5", 1, out))
+    return encoder, Model(image, decoder(encoder(image)))
+
+
+def _block(weights: dict[str, np.ndarray], name: str, image: Any) -> Any:
+    """A `PlainBlock`; those that halve the image are those with a convolution on their shortcut."""
+    stride = 2 if f"{name}.shortcut.0.weight" in weights else 1
+    out = layers.ReLU()(_normalised(weights, f"{name}.convolution1", f"{name}.normalisation1", stride, image))
+    out = _normalised(weights, f"{name}.convolution2", f"{name}.normalisation2", 1, out)
+    if stride == 2:
+        image = _normalised(weights, f"{name}.shortcut.0", f"{name}.shortcut.1", 2, image)
+    return layers.ReLU()(layers.Add()([out, image]))
+
+
+def _normalised(weights: dict[str, np.ndarray], convolution: str, name: str, stride: int, image: Any) -> Any:
+    layer = layers.BatchNormalization(epsilon=EPSILON)
+    out = layer(_convolution(weights, convolution, stride, image))
+    layer.set_weights([weights[f"{name}.{part}"] for part in ("weight", "bias", "running_mean", "running_var")])
+    return out
+
+
+def _convolution(weights: dict[str, np.ndarray], name: str, stride: int, image: Any, activation: Any = None) -> Any:
+    """Padded by hand: with a stride, Keras' `same` pads the other side than torch."""
+    kernel = weights[f"{name}.weight"].transpose(2, 3, 1, 0)
+    bias = [weights[f"{name}.bias"]] if f"{name}.bias" in weights else []
+    layer = layers.Conv2D(kernel.shape[3], kernel.shape[0], stride, activation=activation, use_bias=bool(bias))
+    out = layer(layers.ZeroPadding2D(kernel.shape[0] // 2)(image))
+    layer.set_weights([kernel, *bias])
+    return out
+
+
+def _weights(path: str | Path, expected: str) -> dict[str, np.ndarray]:
+    name = load_json(Path(path).with_suffix(".json"))["class"]
+    if name != expected:
+        raise InputError(f"{path} holds a {name}; there is a Keras copy of {expected} only.")
+    return load_file(path)
+
+
+def _set_order(explainer: CounterfactualProto, order: Order) -> None:
+    """Makes one of alibi's two assignments wait for the other."""
+    if order == "image_first":
+        explainer.adv_updater_s = tf.compat.v1.assign(explainer.adv_s, explainer.adv_updater)
+    elif order == "point_first":
+        with tf.control_dependencies([explainer.adv_updater_s]):
+            explainer.adv_updater = tf.compat.v1.assign(explainer.adv, tf.identity(explainer.assign_adv))
+
+
+def _channels_last(images: np.ndarray) -> np.ndarray:
+    return np.moveaxis(images, 1, 3)
