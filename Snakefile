@@ -20,6 +20,7 @@ pathvars:
     results=f"results/{config['name']}",
     logs=f"results/{config['name']}/logs",
     benchmarks=f"results/{config['name']}/benchmarks",
+    artifacts=f"results/{config['name']}" + ("/artifacts" if config["artifacts"] or config["published"] else ""),
 
 
 wildcard_constraints:
@@ -28,17 +29,33 @@ wildcard_constraints:
     part=r"\d{3}",
 
 
-include: "rules/data.smk"
-include: "rules/models.smk"
-include: "rules/counterfactuals.smk"
+if config["published"]:
 
+    include: "rules/published.smk"
 
-for method in METHODS:
+elif config["artifacts"]:
 
-    include: f"rules/methods/{method}.smk"
+    include: "rules/artifacts.smk"
+
+else:
+
+    include: "rules/data.smk"
+    include: "rules/models.smk"
+    include: "rules/counterfactuals.smk"
+    include: "rules/manifest.smk"
+
+    for method in METHODS:
+
+        include: f"rules/methods/{method}.smk"
 
 
 include: "rules/evaluation.smk"
+include: "rules/archive.smk"
+
+
+if config["published"]:
+
+    include: "rules/audit.smk"
 
 
 rule all:

@@ -1,6 +1,10 @@
 # What the rule files share: the checked configuration, the paths of artefacts, and small helpers.
 
+import os
+import shlex
 import sys
+from fnmatch import fnmatch
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(workflow.basedir)
@@ -10,12 +14,24 @@ from deduce import provenance
 from deduce.config import checked, schema
 from deduce.datasets import DATASETS
 from deduce.errors import InputError
+from deduce.evaluation import paper
+from deduce.evaluation.bundle import Bundle
 from deduce.fetch import corrupted
 
 AVAILABLE_METHODS = [path.stem for path in (ROOT / "rules" / "methods").glob("*.smk")]
 
+# Stored results say themselves which experiment they are of; only its name can be overridden (`--config name=...`).
+STORED = None
 try:
-    config = checked(config, schema(ROOT / "schemas", AVAILABLE_METHODS))
+    if config.get("published"):
+        AVAILABLE_METHODS += paper.EXPERIMENT["methods"]
+        config |= paper.EXPERIMENT
+    elif config.get("artifacts"):
+        STORED = Bundle(config["artifacts"])
+        AVAILABLE_METHODS += STORED.experiment["methods"]
+        name = workflow.config_settings.overwrite_config.get("name", STORED.experiment["name"])
+        config |= STORED.experiment | {"name": name}
+    config = checked(config, schema(ROOT / "schemas", set(AVAILABLE_METHODS)))
 except InputError as error:
     sys.exit(str(error))
 
@@ -23,6 +39,10 @@ METHODS = config["methods"]
 SEEDS = [str(seed) for seed in config["seeds"]]
 OUTLIERS = "fashion_mnist" if config["dataset"] == "mnist" else "mnist"  # what is surely not of the dataset
 PARTS = [f"{part:03d}" for part in range(config["shards_per_seed"])]
+
+# What the jobs that train, search and score ask a cluster for; a local run does not care. A job that SLURM has started
+# asks for what it was given: none on a cluster without GPUs (slurm/config.yaml), where srun would refuse to be asked.
+GPU = 1 if workflow.is_main_process else int("SLURM_GPUS" in os.environ)
 
 # A cached file that is no longer what it was would be used unnoticed: Snakemake only sees that it exists.
 if workflow.is_main_process:
@@ -33,6 +53,39 @@ if workflow.is_main_process:
                 file=sys.stderr,
             )
             path.unlink()
+
+
+# The files that the evaluation starts from, by their path in a folder of artefacts; stored ones list theirs.
+ARTIFACTS = expand("pairs/{seed}.npz", seed=SEEDS)
+ARTIFACTS += expand("counterfactuals/{method}/{seed}.npz", method=METHODS, seed=SEEDS)
+if STORED:
+    try:
+        STORED.require(ARTIFACTS)
+    except InputError as error:
+        sys.exit(str(error))
+    ARTIFACTS = sorted(set(STORED.sums) - {"manifest.json"})
+else:
+    if config.get("realism") or config["published"]:
+        ARTIFACTS += expand("realism/{kind}/{seed}.npz", kind=[*METHODS, "original", "reconstruction"], seed=SEEDS)
+    if config["published"]:
+        ARTIFACTS += ["reconstructions.npz", "summaries.csv"]
+    else:
+        ARTIFACTS += expand("timing/{method}.csv", method=METHODS)
+        ARTIFACTS += expand("models/{model}.csv", model=["ddu", "plain", "vae", "autoencoder", "wgan"])
+        ARTIFACTS += ["tables/model_card.csv"]
+EXPERIMENT = {key: value for key, value in config.items() if key not in ("artifacts", "published")}
+if config["published"]:
+    EXPERIMENT = paper.EXPERIMENT
+# A sceptic's pandas, scipy and matplotlib write no Parquet: then there is the CSV alone.
+PARQUET = ["<results>/results.parquet"] if find_spec("pyarrow") else []
+
+if workflow.is_main_process:
+    os.environ["DEDUCE_COMMAND"] = shlex.join(["snakemake", *sys.argv[1:]])  # for the manifest
+
+
+def stored(pattern):
+    """The artefacts of this experiment that match: what was not measured or not kept is not asked for."""
+    return [f"<artifacts>/{name}" for name in ARTIFACTS if fnmatch(name, pattern)]
 
 
 def source(script):
@@ -51,8 +104,8 @@ def grows(amount):
 
 
 def settings(method):
-    """A method's section of the config."""
-    return config.get(method, {})
+    """A method's section of the config, of the stored one if there is."""
+    return (STORED.config if STORED else config).get(method, {})
 
 
 def raw_files(dataset):

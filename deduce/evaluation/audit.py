@@ -17,8 +17,8 @@ OUTSIDE, EMPTY = "values outside [0, 1]: uninitialised memory", "an image of zer
 def defects(method: str, seed: int, shard: Shard) -> pd.DataFrame:
     """The rows of a shard that are counted as found but hold no image that a method could have made."""
     flat = shard.counterfactual.reshape(len(shard), -1)
-    outside: np.ndarray = ((flat < 0) | (flat > 1)).any(axis=1)
-    empty: np.ndarray = (flat == 0).all(axis=1)
+    outside = np.any((flat < 0) | (flat > 1), axis=1)
+    empty = np.all(flat == 0, axis=1)
     rows = np.flatnonzero(shard.found & (outside | empty))
     return pd.DataFrame(
         {

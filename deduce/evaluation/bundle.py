@@ -20,6 +20,7 @@ from deduce.artifacts import atomic, save_json, sha256
 from deduce.errors import InputError
 
 SUMS, MANIFEST = "SHA256SUMS", "manifest.json"
+EXPERIMENT = ("name", "dataset", "seeds", "images_per_seed", "methods")
 SUM_LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 
 
@@ -80,6 +81,8 @@ class Bundle:
         try:
             self.manifest = json.loads(first[MANIFEST])
             self.config: dict[str, Any] = dict(self.manifest["config"])
+            # What evaluating them needs to know; the rest of the config may be of any version of this project.
+            self.experiment = {key: self.config[key] for key in EXPERIMENT}
         except (ValueError, KeyError, TypeError) as error:
             raise BundleError(f"{self.path / MANIFEST}: not a manifest with a config ({error})") from error
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from deduce.evaluation import paper
 from deduce.evaluation.statistics import row
-from deduce.evaluation.tables import number, p_value
+from deduce.evaluation.tables import Cell, Table, number, p_value
 
 HOLDS, FAILS, UNTESTED = "holds", "does not hold", "not tested"
 ENOUGH_PAIRS = 1000  # below it, a p-value that is not small says more of the run than of the claim
@@ -323,3 +323,11 @@ CLAIMS = [
     Claim("look_best", "DeDUCE's and VLK's counterfactuals look best to the eye.", "section 4.3",
           "needs people who judge", _never("no numbers decide it: see the grid of counterfactuals")),
 ]  # fmt: skip
+
+
+def as_table(checked: pd.DataFrame) -> Table:
+    columns = {"claim": "the paper says", "where": "where", "test": "test", "result": "result", "number": "this run"}
+    rows = [[Cell(str(line[name])) for name in columns] for _, line in checked.iterrows()]
+    return Table(
+        "The paper's claims and this run.", [Cell(text) for text in columns.values()], rows, labels=len(columns)
+    )

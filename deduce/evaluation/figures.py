@@ -21,6 +21,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from deduce.artifacts import atomic
 from deduce.evaluation import paper, summary
 from deduce.evaluation.metrics import PAPER, THRESHOLDS
+from deduce.shards import Pairs, Shard
 
 PALETTE = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000"]
 MARKERS = ["o", "s", "^", "D", "v", "P", "X", "*"]
@@ -38,7 +39,25 @@ STYLE: dict[Any, Any] = {
     "pdf.fonttype": 42,  # text stays text
     "svg.hashsalt": "deduce",
 }
-Images = dict[tuple[str, int, int], np.ndarray]  # (method, image, target) to pixels (height, width[, 3])
+STORED = {"features": "feature_map", "reconstructions": "vae_reconstructions"}  # artefact to figure
+
+
+class Pictures:
+    """The images of one test set as matplotlib shows them, by image index and target."""
+
+    def __init__(self, pairs: Pairs, shards: dict[str, Shard]) -> None:
+        self.label = {int(image): int(label) for image, label in zip(pairs.image, pairs.label, strict=True)}
+        self._original = {int(image): row for row, image in enumerate(pairs.image)}
+        self._row = {(int(i), int(t)): row for row, (i, t) in enumerate(zip(pairs.image, pairs.target, strict=True))}
+        self._pairs, self._shards = pairs, shards
+
+    def original(self, image: int) -> np.ndarray:
+        return pixels(self._pairs.original[self._original[image]])
+
+    def made(self, method: str, image: int, target: int) -> np.ndarray | None:
+        """The method's counterfactual, or None if it found none."""
+        shard, row = self._shards[method], self._row[image, target]
+        return pixels(shard.counterfactual[row]) if shard.found[row] else None
 
 
 def draw(stem: str | Path, make: Callable[..., Figure], *arguments: Any, **options: Any) -> None:
@@ -84,29 +103,22 @@ def _plain_ticks(axis: Any) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def grid(
-    originals: Images, made: Images, labels: dict[int, int], pairs: list[tuple[int, int]], names: dict[str, str]
-) -> Figure:
-    """Figure 3: a column per pair, the original on top and each method's counterfactual below it.
-
-    `originals` is keyed by ("original", image, -1); `made` lacks the pairs that a method did not find.
-    """
+def grid(pictures: Pictures, pairs: list[tuple[int, int]], names: dict[str, str]) -> Figure:
+    """Figure 3: a column per pair, the original on top and each method's counterfactual below it."""
     figure, axes = plt.subplots(
         1 + len(names), len(pairs), figsize=(1.15 * len(pairs) + 0.9, 1.15 * (1 + len(names)) + 0.3), squeeze=False
     )
     for column, (image, target) in enumerate(pairs):
-        _show(axes[0, column], originals["original", image, -1])
-        axes[0, column].set_title(f"{labels[image]} → {target}")
+        _show(axes[0, column], pictures.original(image))
+        axes[0, column].set_title(f"{pictures.label[image]} → {target}")
         for line, method in enumerate(names, start=1):
-            _show(axes[line, column], made.get((method, image, target)), "not found")
+            _show(axes[line, column], pictures.made(method, image, target), "not found")
     for axis, name in zip(axes[:, 0], ["original", *names.values()], strict=True):
-        axis.set_ylabel(name, rotation=0, ha="right", va="center", labelpad=8)
+        _name_row(axis, name)
     return figure
 
 
-def examples(
-    originals: Images, made: Images, labels: dict[int, int], pairs: list[tuple[int, int]], method: str, name: str
-) -> Figure:
+def examples(pictures: Pictures, pairs: list[tuple[int, int]], method: str, name: str) -> Figure:
     """Appendix C: rows of originals, each with the method's counterfactuals below."""
     columns = min(6, len(pairs))
     lines = math.ceil(len(pairs) / columns)
@@ -115,17 +127,19 @@ def examples(
         axis.set_axis_off()
     for position, (image, target) in enumerate(pairs):
         line, column = divmod(position, columns)
-        for axis, shown in (
-            (axes[2 * line, column], originals["original", image, -1]),
-            (axes[2 * line + 1, column], made.get((method, image, target))),
-        ):
+        shown = (pictures.original(image), pictures.made(method, image, target))
+        for axis, picture in zip(axes[2 * line : 2 * line + 2, column], shown, strict=True):
             axis.set_axis_on()
-            _show(axis, shown, "not found")
-        axes[2 * line, column].set_title(f"{labels[image]} → {target}")
+            _show(axis, picture, "not found")
+        axes[2 * line, column].set_title(f"{pictures.label[image]} → {target}")
     for line in range(lines):
-        axes[2 * line, 0].set_ylabel("original", rotation=0, ha="right", va="center", labelpad=8)
-        axes[2 * line + 1, 0].set_ylabel(name, rotation=0, ha="right", va="center", labelpad=8)
+        _name_row(axes[2 * line, 0], "original")
+        _name_row(axes[2 * line + 1, 0], name)
     return figure
+
+
+def _name_row(axis: Any, name: str) -> None:
+    axis.set_ylabel(name, rotation=0, ha="right", va="center", labelpad=8)
 
 
 def distributions(table: pd.DataFrame, names: dict[str, str]) -> Figure:
@@ -310,7 +324,7 @@ def reconstructions(stored: dict[str, np.ndarray]) -> Figure:
     for line, (name, images) in zip(axes, lines, strict=True):
         for axis, image in zip(line, images, strict=True):
             _show(axis, pixels(image))
-        line[0].set_ylabel(name, rotation=0, ha="right", va="center", labelpad=8)
+        _name_row(line[0], name)
     return figure
 
 

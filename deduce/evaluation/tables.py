@@ -100,7 +100,7 @@ def p_value(value: float) -> str:
     """As `3.1e-44`, or `0.064` where that is easier to read."""
     if pd.isna(value):
         return MISSING
-    return f"{value:.3f}" if value >= 0.001 else f"{value:.1e}"
+    return f"{value:.2g}" if value >= 0.001 else f"{value:.1e}"
 
 
 def with_spread(value: float, spread: float | None, decimals: int = 2, bold: bool = False) -> Cell:

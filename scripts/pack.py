@@ -1,0 +1,12 @@
+"""Rule `pack`: the sealed artefacts as one file."""
+
+from pathlib import Path
+
+from _job import job
+
+log = job(snakemake)
+
+from deduce.evaluation import bundle
+
+bundle.pack(Path(snakemake.input.sums).parent, snakemake.output[0])
+log.info("%s: %d bytes", snakemake.output[0], Path(snakemake.output[0]).stat().st_size)
