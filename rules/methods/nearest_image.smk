@@ -1,7 +1,7 @@
 # The trivial baseline, beyond the paper: needs the training images and the plain classifier.
 
 
-rule nearest:
+rule nearest_image:
     """Answer with the nearest training image of the target class."""
     input:
         pairs="<results>/pairs/{seed}/{part}.npz",
@@ -9,11 +9,11 @@ rule nearest:
         classifier="<results>/models/plain.safetensors",
         architecture="<results>/models/plain.json",
     output:
-        shard=shard("nearest"),
+        shard=shard("nearest_image"),
     log:
-        "<logs>/nearest/{seed}-{part}.log",
+        "<logs>/nearest_image/{seed}-{part}.log",
     benchmark:
-        "<benchmarks>/nearest/{seed}-{part}.tsv"
+        "<benchmarks>/nearest_image/{seed}-{part}.tsv"
     conda:
         "../../envs/core.yaml"
     threads: 1
@@ -21,29 +21,29 @@ rule nearest:
         mem_mb=3000,
         runtime=30,
     params:
-        source=source("run_nearest.py"),
-        settings=settings("nearest"),
+        source=source("run_nearest_image.py"),
+        settings=settings("nearest_image"),
         dataset=config["dataset"],
     script:
-        "../../scripts/run_nearest.py"
+        "../../scripts/run_nearest_image.py"
 
 
-use rule nearest as time_nearest with:
+use rule nearest_image as time_nearest_image with:
     input:
         pairs=f"<results>/pairs/{SEEDS[0]}.npz",
         data=raw_files(config["dataset"]),
         classifier="<results>/models/plain.safetensors",
         architecture="<results>/models/plain.json",
     output:
-        timing="<results>/timing/nearest.csv",
+        timing="<results>/timing/nearest_image.csv",
     log:
-        "<logs>/timing/nearest.log",
+        "<logs>/timing/nearest_image.log",
     benchmark:
-        "<benchmarks>/timing/nearest.tsv"
+        "<benchmarks>/timing/nearest_image.tsv"
     threads: max(1, workflow.cores or 1)  # all of them: nothing may run beside a measurement
     params:
-        source=source("run_nearest.py"),
-        settings=settings("nearest"),
+        source=source("run_nearest_image.py"),
+        settings=settings("nearest_image"),
         dataset=config["dataset"],
         pairs=config["timing"]["pairs"],
         seed=SEEDS[0],

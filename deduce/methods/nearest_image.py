@@ -13,7 +13,7 @@ from deduce.search import Result
 class NearestImage:
     """A real image by construction, so as realistic as can be; and as far from sparse as can be."""
 
-    name = "nearest"
+    name = "nearest_image"
     display_name = "Nearest image"
 
     target_confidence: float = 0.5

@@ -2,7 +2,7 @@
 
 import torch
 
-from deduce.methods.nearest import NearestImage
+from deduce.methods.nearest_image import NearestImage
 
 
 class Brightness(torch.nn.Module):

@@ -1,4 +1,4 @@
-"""Rule `nearest`: the nearest training image of each pair's target class. Rule `time_nearest`: how long one takes."""
+"""Rule `nearest_image`: the nearest training image of each pair's target class. Rule `time_nearest_image`: how long one takes."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from _method import respond
 from deduce.compute import device
 from deduce.data import load as load_data
 from deduce.fold import fold
-from deduce.methods.nearest import NearestImage
+from deduce.methods.nearest_image import NearestImage
 from deduce.models import load
 from deduce.shards import Pairs
 
