@@ -1,4 +1,4 @@
-"""Rule `nearest_image`: the nearest training image of each pair's target class. Rule `time_nearest_image`: how long one takes."""
+"""Rule `nearest_image`: the nearest training image of the target. Rule `time_nearest_image`: how long one takes."""
 
 from pathlib import Path
 
