@@ -42,6 +42,7 @@ else:
     include: "rules/data.smk"
     include: "rules/models.smk"
     include: "rules/counterfactuals.smk"
+    include: "rules/realism.smk"
     include: "rules/manifest.smk"
 
     for method in METHODS:
