@@ -30,9 +30,10 @@ class SoftSpectralBound(nn.Module):
             raise ValueError("only plain convolutions with zero padding given in pixels can be bounded")
         self.coefficient = coefficient
         self.stride, self.padding, self.dilation = convolution.stride, convolution.padding, convolution.dilation
-        right = torch.randn(1, convolution.in_channels, size, size)
+        weight = convolution.weight.detach()
+        right = torch.randn(1, convolution.in_channels, size, size).to(weight)
         self.register_buffer("right", _unit(right))  # singular vectors: input side and output side
-        self.register_buffer("left", _unit(self._apply_operator(right, convolution.weight.detach())))
+        self.register_buffer("left", _unit(self._apply_operator(right, weight)))
 
     def _apply_operator(self, images: Tensor, weight: Tensor) -> Tensor:
         return F.conv2d(images, weight, None, self.stride, self.padding, self.dilation)

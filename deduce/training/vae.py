@@ -16,13 +16,14 @@ class VariationalAutoencoding(Task):
         self.optimisers = [torch.optim.Adam(network.parameters(), learning_rate)]
 
     def step(self, batch: Batch) -> dict[str, Tensor]:
-        beta = min(0.01 + (batch.number + 1) / self.annealing, 1) if self.annealing else 1
+        beta = min(0.01 + (batch.number + 1) / self.annealing, 1.0) if self.annealing else 1.0
         mean, log_variance = self.network.encode(batch.images)
         latent = mean + batch.noise(*mean.shape) * (log_variance / 2).exp()
         error = (self.network.decode(latent) - batch.images).square().sum()
         kl = divergence(mean, log_variance).sum()
         descend(self.optimisers[0], error + beta * kl)
-        return {"loss": (error + beta * kl) / len(mean), "squared_error": error / len(mean), "kl": kl / len(mean)}
+        values = {"loss": error + beta * kl, "squared_error": error, "kl": kl}
+        return {name: value / len(mean) for name, value in values.items()} | {"beta": torch.tensor(beta)}
 
     def evaluate(self, images: Tensor, labels: Tensor) -> dict[str, float]:
         mean, log_variance = self.network.encode(images)

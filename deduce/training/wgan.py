@@ -31,19 +31,19 @@ class AdversarialGeneration(Task):
 
     def step(self, batch: Batch) -> dict[str, Tensor]:
         generator, critic = self.wgan.generator, self.wgan.critic
-        with torch.no_grad():
+        both = (batch.number + 1) % self.critic_steps == 0
+        with torch.set_grad_enabled(both):
             samples = generator(batch.noise(len(batch.images), generator.latent))
-        critic_loss = critic(samples).mean() - critic(batch.images).mean()
+        critic_loss = critic(samples.detach()).mean() - critic(batch.images).mean()
         descend(self.optimisers[1], critic_loss)
-        losses = {"critic_loss": critic_loss}
-        if (batch.number + 1) % self.critic_steps == 0:
-            critic.requires_grad_(False)
-            loss = -critic(generator(batch.noise(len(batch.images), generator.latent))).mean()
-            descend(self.optimisers[0], loss)
-            critic.requires_grad_(True)
-            self._update_average()
-            losses["generator_loss"] = loss
-        return losses
+        if not both:
+            return {"critic_loss": critic_loss}
+        critic.requires_grad_(False)
+        loss = -critic(samples).mean()  # the same samples: making new ones would cost a third more
+        descend(self.optimisers[0], loss)
+        critic.requires_grad_(True)
+        self._update_average()
+        return {"critic_loss": critic_loss, "generator_loss": loss}
 
     @torch.no_grad()
     def _update_average(self) -> None:
