@@ -52,11 +52,20 @@ else:
 
 include: "rules/evaluation.smk"
 include: "rules/archive.smk"
+include: "rules/estimate.smk"
 
 
 if config["published"]:
 
     include: "rules/audit.smk"
+
+
+onstart:
+    save_json(f"results/{config['name']}/config.json", EXPERIMENT)  # what these results are of, from the first minute
+
+
+onerror:
+    print(failures(log), file=sys.stderr)
 
 
 rule all:

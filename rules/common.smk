@@ -1,6 +1,7 @@
 # What the rule files share: the checked configuration, the paths of artefacts, and small helpers.
 
 import os
+import re
 import shlex
 import sys
 from fnmatch import fnmatch
@@ -11,6 +12,7 @@ ROOT = Path(workflow.basedir)
 sys.path.insert(0, str(ROOT))  # so that `import deduce` works before anything is installed
 
 from deduce import provenance
+from deduce.artifacts import save_json
 from deduce.config import checked, schema
 from deduce.datasets import DATASETS
 from deduce.errors import InputError
@@ -104,6 +106,22 @@ def shard(method):
 def grows(amount):
     """Memory or time that a job asks for: again as much on each retry, for what ran out of it."""
     return lambda wildcards, attempt: amount * attempt
+
+
+def failures(log):
+    """What a run did not finish, by the errors in Snakemake's log: each with its attempts and where to look."""
+    failed = {}
+    for error in re.split(r"^Error in (?:local)?rule ", Path(log).read_text(), flags=re.MULTILINE)[1:]:
+        facts = dict(re.findall(r"^    (\w+): (.*)$", error.split("\n[")[0], flags=re.MULTILINE))
+        # Logs of SLURM's jobs are quoted in this one, and have the same errors again without the job's identity.
+        if "output" in facts and not (facts["jobid"] == "0" and facts["output"] in failed):
+            failed.setdefault(facts["output"], []).append((error.partition(":")[0], facts.get("log", "no log")))
+    lines = []
+    for output, attempts in failed.items():
+        if not all(Path(file).exists() for file in output.split(", ")):
+            name, where = attempts[-1]
+            lines += [f"  {name}: {output}", f"    {len(attempts)} attempt(s); see {where.partition(' (check')[0]}"]
+    return "\n".join([f"{len(lines) // 2} job(s) failed; the same command runs them again, and nothing else:", *lines])
 
 
 def settings(method):

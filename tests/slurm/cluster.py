@@ -79,7 +79,7 @@ PartitionName=gpu Nodes=g1 MaxTime=INFINITE State=UP
 SRUN = '#!/bin/sh\nSLURM_CONF="{folder}/slurm.conf" exec {srun} "$@"\n'
 
 RECORD_TASK = """#!/bin/sh
-echo "${{SLURM_JOB_ID:-}},${{SLURM_STEP_ID:-}},${{SLURMD_NODENAME:-}},${{CUDA_VISIBLE_DEVICES:-}}" >> {folder}/log/tasks.csv
+echo "$SLURM_JOB_ID,$SLURM_STEP_ID,$SLURMD_NODENAME,$CUDA_VISIBLE_DEVICES" >> {folder}/log/tasks.csv
 """
 
 

@@ -1,4 +1,6 @@
-"""Rule `faulty`: answers at once, but `faults/{seed}-{part}` may hold `fail`, or `hang`, once or (`fail always`) each time."""
+"""Rule `faulty`: answers at once, but `faults/{seed}-{part}` may say `fail` or `hang`: once, or `always`."""
+
+# ruff: noqa: E402, F821
 
 from _job import job
 

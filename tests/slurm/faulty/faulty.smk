@@ -17,6 +17,6 @@ rule faulty:
     resources:
         mem_mb=grows(300),
         runtime=grows(1),
-        gpu=1,
+        gpu=GPU,
     script:
         "../../scripts/faulty.py"
