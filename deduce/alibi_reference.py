@@ -121,7 +121,7 @@ class Recorder:
         return values
 
 
-def keras_classifier(path: str | Path, shape: tuple[int, ...]) -> Model:
+def keras_classifier(path: str | Path, shape: tuple[int, ...]) -> Any:
     """The saved `PlainResNet`, with a softmax, for images of `shape` (height, width, channels)."""
     weights = _weights(path, "PlainResNet")
     image = layers.Input(shape)
@@ -137,7 +137,7 @@ def keras_classifier(path: str | Path, shape: tuple[int, ...]) -> Model:
     return network
 
 
-def keras_autoencoder(path: str | Path, shape: tuple[int, ...]) -> tuple[Model, Model]:
+def keras_autoencoder(path: str | Path, shape: tuple[int, ...]) -> tuple[Any, Any]:
     """The saved `Autoencoder`: its encoder, and the whole."""
     weights = _weights(path, "Autoencoder")
     image = layers.Input(shape)

@@ -25,6 +25,8 @@ np.savez(
     encodings=np.moveaxis(alibi.encoder.predict(np.moveaxis(training, 1, 3)), 3, 1),
     reconstructions=np.moveaxis(alibi.autoencoder.predict(np.moveaxis(training, 1, 3)), 3, 1),
     iterates=np.stack(recorder.images).reshape(len(images), -1, *images.shape[1:]),
-    iterate_probabilities=np.stack(recorder.probabilities).reshape(len(images), -1, 10),
+    iterate_probabilities=np.stack(recorder.probabilities).reshape(
+        len(images), len(recorder.images) // len(images), -1
+    ),
     **answer,
 )

@@ -14,8 +14,8 @@ from torch.nn import functional as F
 from tqdm import tqdm
 
 from deduce.errors import InputError
-from deduce.fold import frozen
-from deduce.search import Models, Result, Rows, checked_pairs, device_of, prepared
+from deduce.fold import device_of, frozen
+from deduce.search import Models, Result, Rows, checked_pairs, prepared
 
 INFINITE = 1e10  # what alibi starts distances and the upper bound of the loss weight with
 
@@ -26,6 +26,7 @@ class VLK:
 
     name: ClassVar[str] = "vlk"
     display_name: ClassVar[str] = "VLK"
+    target_confidence: ClassVar[None] = None  # VLK cannot prescribe one: the target is the likeliest class, no more
 
     confidence_margin: float = 0.0  # kappa
     sparsity: float = 0.1  # beta
@@ -37,13 +38,14 @@ class VLK:
     learning_rate: float = 0.01  # learning_rate_init
     gradient_clip: float = 1000.0  # clip
     neighbours: int = 5  # k
+    training_images: int = 50_000  # among how many the neighbours are looked for
     # alibi means to accelerate its descent, but updates two variables in no fixed order, so that nearly always the
     # momentum vanishes (docs/vlk.md). This is the algorithm as intended.
     momentum: bool = False
     batch_size: int = 128
 
     def __post_init__(self) -> None:
-        for name in ("loss_weight_steps", "max_iterations", "neighbours", "batch_size"):
+        for name in ("loss_weight_steps", "max_iterations", "neighbours", "training_images", "batch_size"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} is {getattr(self, name)}; it must be at least 1.")
 
@@ -54,7 +56,7 @@ class VLK:
         self,
         classifier: nn.Module,
         autoencoder: Any,
-        training_images: Tensor,
+        training: Tensor | dict[int, Tensor],
         images: Tensor,
         targets: Tensor,
         allow_reached: bool = False,
@@ -64,12 +66,14 @@ class VLK:
 
         classifier: any module that gives logits.
         autoencoder: a module with `encode(images) -> encodings` and `decode(encodings) -> images`.
-        training_images: (m, channels, height, width) in [0, 1], among which a target's prototype is looked for.
+        training: images (m, channels, height, width) in [0, 1], among which the prototypes of targets are looked
+            for; or their `class_encodings`, computed before.
         """
         classifier = prepared(classifier, images)
         images, targets = checked_pairs(classifier, images, targets, allow_reached)
-        models = Models(classifier=classifier, autoencoder=frozen(autoencoder).to(device_of(classifier)))
-        encodings = class_encodings(models, training_images)
+        if isinstance(training, Tensor):
+            training = self.class_encodings(classifier, autoencoder, training)
+        models = Models(classifier=classifier, autoencoder=_prepared(autoencoder, classifier))
         result = Result.empty(images)
         searched = _record_reached(result, models, images, targets)
         batches = searched.tensor_split(-(-len(searched) // self.batch_size)) if len(searched) else ()
@@ -77,11 +81,23 @@ class VLK:
         interval = 0.1 if sys.stderr.isatty() else 30
         with tqdm(total=total, desc=self.display_name, disable=not progress, mininterval=interval) as bar:
             for index in batches:
-                rows = self.start(models, encodings, images[index], targets[index])
+                rows = self.start(models, training, images[index], targets[index])
                 self.search(models, rows, bar)
                 _record(result, index, rows)
                 result.iterations[index] = self.loss_weight_steps * self.max_iterations
         return result
+
+    @torch.no_grad()
+    def class_encodings(self, classifier: nn.Module, autoencoder: Any, images: Tensor) -> dict[int, Tensor]:
+        """The encodings, each flattened, of the training images that the classifier predicts to be of each class."""
+        classifier = prepared(classifier, images)
+        models = Models(classifier=classifier, autoencoder=_prepared(autoencoder, classifier))
+        labels, encodings = [], []
+        for some in images[: self.training_images].to(device_of(classifier)).split(1000):
+            labels.append(_probabilities(models, some).argmax(1))
+            encodings.append(models.autoencoder.encode(some).flatten(1))
+        label, encoding = torch.cat(labels), torch.cat(encodings)
+        return {int(value): encoding[label == value] for value in label.unique()}
 
     @torch.no_grad()
     def start(self, models: Models, encodings: dict[int, Tensor], images: Tensor, targets: Tensor) -> Rows:
@@ -177,18 +193,6 @@ class VLK:
 
 
 @torch.no_grad()
-def class_encodings(models: Models, images: Tensor, batch_size: int = 1000) -> dict[int, Tensor]:
-    """The encodings, each flattened, of the images that the classifier predicts to be of each class."""
-    where = device_of(models.classifier)
-    labels, encodings = [], []
-    for some in images.split(batch_size):
-        labels.append(models.classifier(some.to(where)).argmax(1))
-        encodings.append(models.autoencoder.encode(some.to(where)).flatten(1))
-    label, encoding = torch.cat(labels), torch.cat(encodings)
-    return {int(value): encoding[label == value] for value in label.unique()}
-
-
-@torch.no_grad()
 def prototypes(encoded: Tensor, targets: Tensor, encodings: dict[int, Tensor], neighbours: int) -> Tensor:
     """The mean of the `neighbours` encodings of the target's class that are nearest to each of `encoded`, exactly."""
     prototype = torch.empty_like(encoded)
@@ -223,6 +227,12 @@ def _record(result: Result, index: Tensor, rows: Rows) -> None:
     result.counterfactual[index] = torch.where(found[:, None, None, None], rows.best, rows.image).cpu()
     result.found[index] = found.cpu()
     result.confidence[index] = torch.where(found, rows.best_confidence, rows.confidence).cpu()
+
+
+def _prepared(autoencoder: Any, classifier: nn.Module) -> Any:
+    """Frozen, where the classifier is, in the memory layout that convolutions are fastest in."""
+    autoencoder = frozen(autoencoder).to(device_of(classifier))
+    return autoencoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
 @torch.no_grad()

@@ -1,0 +1,163 @@
+# VLK (section 4.2): needs the plain classifier, the autoencoder, and the training images for its prototypes. With the
+# backend `alibi` the reference takes its place; the target `parity` compares the two.
+
+
+include: "vlk_alibi.smk"
+
+
+if config["vlk"]["backend"] == "alibi":
+
+    use rule vlk_alibi as vlk with:
+        output:
+            shard=shard("vlk"),
+        log:
+            "<logs>/vlk/{seed}-{part}.log",
+        benchmark:
+            "<benchmarks>/vlk/{seed}-{part}.tsv"
+        params:
+            **ALIBI_PARAMS,
+            python=ALIBI_PYTHON,
+            answer=lambda wildcards, output: f"--method vlk --display-name VLK --shard {output.shard}",
+
+    use rule time_vlk_alibi as time_vlk with:
+        output:
+            timing="<results>/timing/vlk.csv",
+        log:
+            "<logs>/timing/vlk.log",
+        benchmark:
+            "<benchmarks>/timing/vlk.tsv"
+        params:
+            **ALIBI_PARAMS,
+            python=ALIBI_PYTHON,
+            answer=lambda wildcards, output, params: f"--method vlk --timing {output.timing} {params.timed}",
+
+else:
+
+    rule vlk:
+        """Descend sparsely towards the target's prototype, on the manifold of the autoencoder, all pairs at a time."""
+        input:
+            **VLK_INPUTS,
+            pairs="<results>/pairs/{seed}/{part}.npz",
+        output:
+            shard=shard("vlk"),
+        log:
+            "<logs>/vlk/{seed}-{part}.log",
+        benchmark:
+            "<benchmarks>/vlk/{seed}-{part}.tsv"
+        conda:
+            "../../envs/core.yaml"
+        threads: 1
+        resources:
+            mem_mb=4000,
+            runtime=1440,
+        params:
+            source=source("run_vlk.py"),
+            settings=VLK_SETTINGS,
+            dataset=config["dataset"],
+        script:
+            "../../scripts/run_vlk.py"
+
+    use rule vlk as time_vlk with:
+        input:
+            **VLK_INPUTS,
+            pairs=f"<results>/pairs/{SEEDS[0]}.npz",
+        output:
+            timing="<results>/timing/vlk.csv",
+        log:
+            "<logs>/timing/vlk.log",
+        benchmark:
+            "<benchmarks>/timing/vlk.tsv"
+        threads: max(1, workflow.cores or 1)  # all of them: nothing may run beside a measurement
+        params:
+            source=source("run_vlk.py"),
+            settings=VLK_SETTINGS,
+            dataset=config["dataset"],
+            pairs=config["timing"]["pairs"],
+            seed=SEEDS[0],
+
+    rule vlk_parity_pairs:
+        """Choose the pairs on which the batched VLK and alibi are compared."""
+        input:
+            f"<results>/pairs/{SEEDS[0]}.npz",
+        output:
+            "<results>/parity/pairs.npz",
+        log:
+            "<logs>/parity/pairs.log",
+        benchmark:
+            "<benchmarks>/parity/pairs.tsv"
+        conda:
+            "../../envs/core.yaml"
+        threads: 1
+        resources:
+            mem_mb=500,
+            runtime=5,
+        params:
+            source=source("vlk_parity_pairs.py"),
+            pairs=config["vlk_alibi"]["parity_pairs"],
+        script:
+            "../../scripts/vlk_parity_pairs.py"
+
+    use rule vlk as vlk_parity_torch with:
+        input:
+            **VLK_INPUTS,
+            pairs="<results>/parity/pairs.npz",
+        output:
+            shard="<results>/parity/torch.npz",
+            seconds="<results>/parity/torch.json",
+        log:
+            "<logs>/parity/torch.log",
+        benchmark:
+            "<benchmarks>/parity/torch.tsv"
+
+    use rule vlk_alibi as vlk_parity_alibi with:
+        input:
+            ALIBI_ENVIRONMENT,
+            **VLK_INPUTS,
+            pairs="<results>/parity/pairs.npz",
+        output:
+            shard="<results>/parity/alibi.npz",
+            seconds="<results>/parity/alibi.json",
+        log:
+            "<logs>/parity/alibi.log",
+        benchmark:
+            "<benchmarks>/parity/alibi.tsv"
+        params:
+            **ALIBI_PARAMS,
+            python=ALIBI_PYTHON,
+            answer=lambda wildcards, output: f"--method vlk_alibi --shard {output.shard} --seconds {output.seconds}",
+
+    rule vlk_parity:
+        """Compare the batched VLK with alibi: distances, confidence and success of the same pairs, and seconds."""
+        input:
+            pairs="<results>/parity/pairs.npz",
+            alibi="<results>/parity/alibi.npz",
+            alibi_seconds="<results>/parity/alibi.json",
+            torch="<results>/parity/torch.npz",
+            torch_seconds="<results>/parity/torch.json",
+        output:
+            table=report("<results>/tables/vlk_parity.csv", category="VLK and alibi", labels={"what": "summary"}),
+            pairs=report("<results>/tables/vlk_parity_pairs.csv", category="VLK and alibi", labels={"what": "by pair"}),
+            figures=report(
+                multiext("<results>/figures/vlk_parity", ".png", ".pdf"),
+                category="VLK and alibi",
+                labels={"what": "comparison"},
+            ),
+        log:
+            "<logs>/parity/parity.log",
+        benchmark:
+            "<benchmarks>/parity/parity.tsv"
+        conda:
+            "../../envs/core.yaml"
+        threads: 1
+        resources:
+            mem_mb=1000,
+            runtime=5,
+        params:
+            source=source("vlk_parity.py"),
+        script:
+            "../../scripts/vlk_parity.py"
+
+    rule parity:
+        """How closely the batched VLK follows alibi. Installs alibi on first use; no other target needs it."""
+        input:
+            rules.vlk_parity.output,

@@ -1,0 +1,37 @@
+"""Rule `alibi_environment`: a virtual environment with alibi and TensorFlow, from the package index alone."""
+
+from pathlib import Path
+
+from _job import job
+
+log = job(snakemake)
+
+import subprocess
+import sys
+import venv
+
+from deduce.errors import InputError
+
+if not (3, 9) <= sys.version_info[:2] <= (3, 11):
+    raise InputError(
+        "TensorFlow 2.14, which alibi 0.9.4 runs on, needs Python 3.9 to 3.11: run Snakemake with one of them."
+    )
+
+folder = Path(snakemake.output[0]).parent
+requirements = Path(snakemake.input[0])
+packages = [line.split("==")[0] for line in requirements.read_text().splitlines() if "==" in line]
+log.info(
+    "installing %s and %d more packages into %s: about 2 GB on disk, some minutes",
+    *packages[:2],
+    len(packages) - 2,
+    folder,
+)
+venv.create(folder, clear=True, with_pip=True)
+python = folder / "bin" / "python"
+pip = [python, "-m", "pip", "--disable-pip-version-check"]
+with open(snakemake.log[0], "a") as output:
+    subprocess.run([*pip, "install", "--quiet", "-r", requirements], check=True, stdout=output, stderr=output)
+    subprocess.run([python, "-c", "import alibi.explainers"], check=True, stdout=output, stderr=output)
+Path(snakemake.output[0]).write_text(subprocess.check_output([*pip, "freeze"], text=True))
+size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+log.info("installed: %.1f GB", size / 1e9)
