@@ -6,6 +6,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 NOT_CURVES = ("epoch", "seconds")
@@ -25,8 +26,9 @@ def training_curves(records: dict[str, pd.DataFrame]) -> Figure:
             for name in names:
                 label = "validation" if name.startswith("validation_") else "training"
                 axis.plot(records[model]["epoch"], records[model][name], marker=".", label=label)
+            axis.set_xlim(0.5, records[model]["epoch"].max() + 0.5)
             axis.set_title(f"{model}: {quantity.replace('_', ' ')}", fontsize=9)
-            axis.xaxis.get_major_locator().set_params(integer=True)
+            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
             axis.tick_params(labelsize=8)
             if len(names) > 1:
                 axis.legend(fontsize=7)

@@ -21,5 +21,6 @@ _, channels, size, _ = images.shape
 annealing = round(settings["annealing_epochs"] * len(images) / settings["batch_size"])
 task = VariationalAutoencoding(VAE(settings["latent"], channels, size), settings["learning_rate"], annealing)
 plan = Plan(settings["epochs"], settings["batch_size"], seed, settings["schedule"])
-validation = data.load(root, snakemake.params.dataset, "validation")
+count = settings["training_images"] // 5  # as many as the paper has for its 50,000
+validation = tuple(part[:count] for part in data.load(root, snakemake.params.dataset, "validation"))
 train(task, plan, (images, labels), validation, snakemake.output.weights, (settings, snakemake.params.source))

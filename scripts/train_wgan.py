@@ -21,5 +21,6 @@ network = WGAN(settings["latent"], images.shape[1], settings["width"], settings[
 rates = settings["learning_rate"], settings["critic_learning_rate"]
 task = AdversarialGeneration(network, *rates, settings["critic_steps"], settings["averaging"])
 plan = Plan(settings["epochs"], settings["batch_size"], seed, settings["schedule"])
-validation = data.load(root, snakemake.params.dataset, "validation")
+count = settings["training_images"] // 5  # as many as the paper has for its 50,000
+validation = tuple(part[:count] for part in data.load(root, snakemake.params.dataset, "validation"))
 train(task, plan, (images, labels), validation, snakemake.output.weights, (settings, snakemake.params.source))

@@ -7,12 +7,13 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from deduce import models
+from deduce import model_card, models
 from deduce.artifacts import load_json, save_json
+from deduce.density import ClassDensities
 from deduce.errors import InputError
 from deduce.frechet import frechet_distance, sample_distance
 from deduce.models.autoencoder import Autoencoder
-from deduce.models.resnet import PlainResNet, SpectralBlock, SpectralResNet, accuracy
+from deduce.models.resnet import PlainResNet, SpectralBlock, SpectralResNet, accuracy, all_features
 from deduce.models.spectral import SoftSpectralBound, bounded, operator_norms
 from deduce.models.vae import VAE, divergence
 from deduce.models.wgan import WGAN, Critic, Generator
@@ -205,3 +206,23 @@ def test_frechet_distance_of_known_gaussians():
     assert frechet_distance(noise, noise) == pytest.approx(0, abs=1e-9)
     images = torch.rand(500, 1, 8, 8, generator=generator)
     assert sample_distance(images, images, 5) < 1e-9 < sample_distance(images * 0.9, images, 5)
+
+
+def test_model_card(monkeypatch):
+    monkeypatch.setattr(model_card, "SAMPLES", 200)
+    torch.manual_seed(0)
+    images, outliers = torch.rand(200, 1, 28, 28) * 0.2, torch.rand(200, 1, 28, 28)
+    ddu, plain = SpectralResNet(2).eval(), PlainResNet(2).eval()
+    labels = torch.arange(200) % 10
+    density = ClassDensities.fit(all_features(ddu, images), labels, 10)
+    chosen = model_card.Models(ddu, density, plain, VAE().eval(), Autoencoder().eval(), WGAN(8, 1, 2, 2).eval())
+    card = model_card.model_card(chosen, (images, labels), images, outliers, mnist=True)
+    assert list(card.columns) == ["model", "quantity", "value", "reference", "note"]
+    assert card["value"].notna().all() and set(card["model"]) == set(vars(chosen))
+    value = card.set_index(["model", "quantity"])["value"]
+    assert value["plain", "test accuracy"] == accuracy(plain, images, labels)
+    assert value["density", "AUROC against the other dataset"] > 0.95
+    error = (chosen.autoencoder(images) - images).square().mean().item()
+    assert value["autoencoder", "squared error per pixel"] == pytest.approx(error, rel=1e-4)
+    other = model_card.model_card(chosen, (images, labels), images, outliers, mnist=False)
+    assert other["reference"].isna().all()

@@ -26,7 +26,9 @@ class VariationalAutoencoding(Task):
         return {name: value / len(mean) for name, value in values.items()} | {"beta": torch.tensor(beta)}
 
     def evaluate(self, images: Tensor, labels: Tensor) -> dict[str, float]:
-        mean, log_variance = self.network.encode(images)
-        error = (self.network.decode(mean) - images).square().flatten(1).sum(1).mean()
-        kl = divergence(mean, log_variance).sum(1).mean()
-        return {"validation_squared_error": error.item(), "validation_kl": kl.item()}
+        error = kl = 0.0
+        for some in images.split(1000):
+            mean, log_variance = self.network.encode(some)
+            error += (self.network.decode(mean) - some).square().sum().item() / len(images)
+            kl += divergence(mean, log_variance).sum().item() / len(images)
+        return {"validation_squared_error": error, "validation_kl": kl}
