@@ -168,7 +168,7 @@ def _low_spread(evidence: Evidence) -> Verdict:
         f"{method} {metric}": part.loc[method, f"{metric}_std"] / part.loc[method, metric]
         for method in methods
         for metric in METRICS
-        if not np.isnan(part.loc[method, metric])
+        if part.loc[method, metric] > 0
     }
     if evidence.results["seed"].nunique() < 3 or not shares:
         return None, "fewer than three test sets"

@@ -6,6 +6,7 @@ table 1; `all` (failure only) every pair. Scope `all` pools the test sets, a num
 compares the test sets' means. Differences are a - b, so for a metric of which less is better a negative one favours a.
 """
 
+from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
@@ -44,15 +45,23 @@ def bootstrap(difference: np.ndarray, cluster: np.ndarray | None = None) -> tupl
     if len(difference) < 2:
         return np.nan, np.nan
     if cluster is None:
-        total, size = difference, np.ones(len(difference))
+        means = _resamples(len(difference)) @ difference.astype(np.float32) / len(difference)
     else:
         _, member = np.unique(cluster, return_inverse=True)
-        total, size = np.bincount(member, difference), np.bincount(member).astype(float)
-    draws = np.random.default_rng(BOOTSTRAP_SEED).integers(len(total), size=(RESAMPLES, len(total)), dtype=np.int32)
-    means = total[draws].sum(1) / (len(total) if cluster is None else size[draws].sum(1))
+        total, size = np.bincount(member, difference), np.bincount(member)
+        weights = _resamples(len(total))
+        means = (weights @ total.astype(np.float32)) / (weights @ size.astype(np.float32))
     tail = 100 * (1 - COVERAGE) / 2
     low, high = np.percentile(means, [tail, 100 - tail])
     return float(low), float(high)
+
+
+@lru_cache(maxsize=16)
+def _resamples(n: int) -> np.ndarray:
+    """How often each of n items is drawn, in each resample: (RESAMPLES, n). Metrics of the same pairs share it."""
+    draws = np.random.default_rng(BOOTSTRAP_SEED).integers(n, size=(RESAMPLES, n))
+    draws += n * np.arange(RESAMPLES)[:, None]
+    return np.bincount(draws.ravel(), minlength=RESAMPLES * n).reshape(RESAMPLES, n).astype(np.float32)
 
 
 def compare(a: np.ndarray, b: np.ndarray, image: np.ndarray | None = None, lower_is_better: bool = True) -> dict:

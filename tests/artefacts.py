@@ -1,0 +1,94 @@
+"""A folder of artefacts as a run leaves it, made of random images in a second, for any methods."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from deduce.evaluation import bundle
+from deduce.shards import Pairs, Scores, Shard
+
+CLASSES = 10
+NAMES = {"deduce": "DeDUCE", "jsma": "JSMA", "vlk": "VLK", "revise": "REVISE"}
+
+
+def make_pairs(seed: int, images: int = 4, side: int = 28) -> Pairs:
+    """`images` images of test set `seed`, each towards the nine classes that are not its own."""
+    rng = np.random.default_rng(seed)
+    pixels = (rng.integers(0, 256, (images, 1, side, side)) / 255).astype(np.float32)
+    position, target = np.divmod(np.arange(images * CLASSES), CLASSES)
+    label = position % CLASSES
+    asked = target != label
+    position, target, label = position[asked], target[asked], label[asked]
+    return Pairs(100 * (seed - 1) + position, label, target, pixels[position], np.array(CLASSES))
+
+
+def make_shard(method: str, seed: int, pairs: Pairs, **settings: Any) -> Shard:
+    """Counterfactuals that differ in some pixels; about one in ten is not found."""
+    rng = np.random.default_rng([seed, *method.encode()])
+    n = len(pairs)
+    changed = rng.random(pairs.original.shape) < rng.uniform(0.02, 0.2, (n, 1, 1, 1))
+    images = np.where(changed, rng.random(pairs.original.shape, dtype=np.float32), pairs.original).astype(np.float32)
+    found = rng.random(n) < 0.9
+    confidence = np.where(found, rng.uniform(0.5, 0.6, n), rng.uniform(0, 0.49, n)).astype(np.float32)
+    metadata = {"method": method, "display_name": NAMES.get(method, method), "settings": settings}
+    metadata |= {"target_confidence": 0.5, "classes": CLASSES}
+    iterations = np.where(found, rng.integers(1, 300, n), 700)
+    return Shard(pairs.image, pairs.label, pairs.target, images, found, confidence, iterations, metadata)
+
+
+def make_scores(image: np.ndarray, target: np.ndarray, seed: int) -> Scores:
+    rng = np.random.default_rng(seed)
+    columns = {name: rng.lognormal(3, 0.3, len(image)) for name in ("agan", "im1", "im2", "log_density")}
+    return Scores(image, target, **columns)
+
+
+def make_folder(
+    folder: Path,
+    methods: tuple[str, ...] = ("deduce", "jsma", "revise"),
+    seeds: tuple[int, ...] = (1, 2),
+    images: int = 4,
+    realism: bool = True,
+    timing: bool = True,
+) -> Path:
+    """The whole folder, sealed: pairs, counterfactuals, realism, timing, a model card, manifest and checksums."""
+    settings = {"step": 0.2}
+    for seed in seeds:
+        pairs = make_pairs(seed, images)
+        pairs.save(folder / f"pairs/{seed}.npz")
+        for method in methods:
+            make_shard(method, seed, pairs, **settings).save(folder / f"counterfactuals/{method}/{seed}.npz")
+            if realism:
+                make_scores(pairs.image, pairs.target, seed).save(folder / f"realism/{method}/{seed}.npz")
+        if realism:
+            image, row = np.unique(pairs.image, return_index=True)
+            for kind in ("original", "reconstruction"):
+                make_scores(image, pairs.label[row], seed).save(folder / f"realism/{kind}/{seed}.npz")
+    for method in methods if timing else ():
+        path = folder / f"timing/{method}.csv"
+        path.parent.mkdir(exist_ok=True)
+        keys = {"method": method, "seed": seeds[0], "image": range(5), "target": 3, "found": True}
+        pd.DataFrame(keys | {"iterations": range(10, 15), "seconds": [0.1, 0.2, 0.3, 0.2, 0.1]}).to_csv(
+            path, index=False
+        )
+    (folder / "tables").mkdir(exist_ok=True)
+    (folder / "tables/model_card.csv").write_text("model,measure,value\nddu,test accuracy,0.99\n")
+    seal(folder, methods, seeds, images, settings)
+    return folder
+
+
+def seal(folder: Path, methods: tuple[str, ...], seeds: tuple[int, ...], images: int, settings: dict[str, Any]) -> None:
+    config = {"name": "stored", "dataset": "mnist", "seeds": list(seeds), "images_per_seed": images}
+    config |= {"methods": list(methods), **{method: settings for method in methods}}
+    bundle.seal(folder, files(folder), bundle.describe(config, "snakemake archive", {}))
+
+
+def reseal(folder: Path) -> None:
+    """New checksums for whatever the folder now holds: a careful forger's work."""
+    bundle.seal(folder, files(folder), bundle.Bundle(folder).manifest)
+
+
+def files(folder: Path) -> list[str]:
+    names = (str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    return [name for name in names if name not in (bundle.SUMS, bundle.MANIFEST)]

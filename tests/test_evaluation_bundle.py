@@ -1,0 +1,110 @@
+"""A set of artefacts is used only if every byte of it is the one that was sealed."""
+
+import shutil
+import tarfile
+from pathlib import Path
+
+import pytest
+from artefacts import make_folder
+
+from deduce.evaluation import bundle
+from deduce.evaluation.bundle import Bundle, BundleError
+
+SHARD = "counterfactuals/jsma/2.npz"
+
+
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory) -> Path:
+    return make_folder(tmp_path_factory.mktemp("sealed") / "artefacts", images=2)
+
+
+@pytest.fixture
+def folder(sealed, tmp_path) -> Path:
+    shutil.copytree(sealed, tmp_path / "artefacts")
+    return tmp_path / "artefacts"
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_sound_folder_is_copied_whole(folder, tmp_path):
+    Bundle(folder).extract(tmp_path / "copy")
+    for name in [bundle.SUMS, *Bundle(folder).sums]:
+        assert (tmp_path / "copy" / name).read_bytes() == (folder / name).read_bytes()
+
+
+def test_checksums_are_those_of_sha256sum(folder):
+    import subprocess
+
+    done = subprocess.run(["sha256sum", "--check", "--quiet", bundle.SUMS], cwd=folder, capture_output=True)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("damage, message", [
+    (flip, "its SHA-256 is not the one in SHA256SUMS"),
+    (lambda path: path.write_bytes(path.read_bytes()[:-10]), "its SHA-256 is not the one in SHA256SUMS"),
+    (Path.unlink, "is listed in SHA256SUMS, but is missing"),
+])  # fmt: skip
+def test_damage_is_named(folder, tmp_path, damage, message):
+    damage(folder / SHARD)
+    with pytest.raises(BundleError, match=f"{SHARD}: .*{message}"):
+        Bundle(folder).extract(tmp_path / "copy")
+    assert not (tmp_path / "copy" / SHARD).exists()
+
+
+def test_a_changed_manifest_is_noticed_too(folder, tmp_path):
+    manifest = folder / bundle.MANIFEST
+    manifest.write_text(manifest.read_text().replace("0.2", "0.3"))
+    with pytest.raises(BundleError, match="manifest.json: its SHA-256"):
+        Bundle(folder).extract(tmp_path / "copy")
+
+
+@pytest.mark.parametrize("line", ["nonsense", f"{'0' * 64}  ../../escape", f"{'0' * 64}  /etc/passwd"])
+def test_checksums_of_paths_outside_are_refused(folder, line):
+    sums = folder / bundle.SUMS
+    sums.write_text(sums.read_text() + line + "\n")
+    with pytest.raises(BundleError, match="SHA256SUMS: line .* path inside the folder"):
+        Bundle(folder)
+
+
+def test_packing_is_deterministic_and_unpacks_to_the_same(folder, tmp_path):
+    for name in ("a.tar.gz", "b.tar.gz"):
+        bundle.pack(folder, tmp_path / name)
+        (folder / SHARD).touch()
+    assert (tmp_path / "a.tar.gz").read_bytes() == (tmp_path / "b.tar.gz").read_bytes()
+    Bundle(tmp_path / "a.tar.gz").extract(tmp_path / "copy")
+    assert (tmp_path / "copy" / SHARD).read_bytes() == (folder / SHARD).read_bytes()
+
+
+def test_a_damaged_pack_is_named(folder, tmp_path):
+    pack = tmp_path / "a.tar.gz"
+    bundle.pack(folder, pack)
+    whole = pack.read_bytes()
+    pack.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(BundleError, match="a.tar.gz"):
+        Bundle(pack).extract(tmp_path / "copy")
+    pack.write_bytes(whole)
+    flip(pack)
+    with pytest.raises(BundleError, match="a.tar.gz"):
+        Bundle(pack).extract(tmp_path / "copy")
+
+
+def test_a_pack_cannot_write_outside(folder, tmp_path):
+    pack = tmp_path / "a.tar.gz"
+    with tarfile.open(pack, "w:gz") as archive:
+        for name in (bundle.SUMS, bundle.MANIFEST):
+            archive.add(folder / name, name)
+        archive.add(folder / SHARD, "../escaped.npz")
+    with pytest.raises(BundleError, match="escaped"):
+        Bundle(pack).extract(tmp_path / "deep" / "copy")
+    assert not list(tmp_path.rglob("escaped.npz"))
+
+
+@pytest.mark.parametrize("name", ["nothing", "empty"])
+def test_what_is_no_bundle_says_so(tmp_path, name):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(BundleError, match=name):
+        Bundle(tmp_path / name)

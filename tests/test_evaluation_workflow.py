@@ -1,0 +1,111 @@
+"""Tables and figures from a folder of artefacts alone, as a sceptic makes them: no torch, no training, no trust."""
+
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from artefacts import make_folder, make_pairs, make_shard, reseal
+
+from deduce.evaluation.bundle import Bundle
+
+METHODS = ("deduce", "jsma", "a_new_method")
+SHARD = "counterfactuals/jsma/2.npz"
+pytestmark = pytest.mark.workflow
+
+
+@pytest.fixture(scope="module")
+def sceptic(clean_checkout, tmp_path_factory):
+    """A fresh checkout on a machine without torch, pyarrow and statsmodels, beside a folder of artefacts."""
+    checkout = clean_checkout.copy(tmp_path_factory.mktemp("sceptic") / "repository")
+    for name in ("torch", "torchvision", "sklearn", "statsmodels", "safetensors"):
+        path = checkout.root / "absent" / f"{name}.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"raise ImportError('{name} is not installed here')\n")
+    make_folder(checkout.root / "artefacts", METHODS, images=3)
+    return checkout
+
+
+def run(checkout, *arguments: str):
+    return checkout.snakemake(
+        *arguments, config="config.yaml", PYTHONPATH=str(checkout.root / "absent"), OMP_NUM_THREADS="1"
+    )
+
+
+def test_everything_is_made_from_the_folder_alone(sceptic):
+    done = run(sceptic, "tables", "figures", "archive", "--config", "artifacts=artefacts")
+    assert done.returncode == 0, done.stdout[-5000:]
+    ran = set(re.findall(r"^(?:local)?rule (\w+):", done.stdout, re.M))
+    assert ran == {
+        "verified_artifacts", "results_table", "results_parquet", "statistical_tests", "write_tables", "check_claims",
+        "draw_figures", "tables", "figures", "pack", "archive",
+    }  # fmt: skip
+    made = sceptic.root / "results/stored"  # the name is the artefacts' own
+    assert len(pd.read_csv(made / "results.csv")) == 3 * 2 * 3 * 9
+    for table in ("table1", "table2", "table3", "table1_failures_worst", "l0_thresholds", "by_target"):
+        for suffix in (".csv", ".md", ".tex"):
+            text = (made / "tables" / table).with_suffix(suffix).read_text()
+            assert re.search(r"a\\?_new\\?_method", text), f"{table}{suffix} lacks the new method"
+    assert "a_new_method" in set(pd.read_csv(made / "tables/tests.csv").b)
+    assert (made / "figures/examples_a_new_method.pdf").stat().st_size > 1000
+    packed = made / "archive/stored.tar.gz"
+    assert Bundle(packed).sums == Bundle(sceptic.root / "artefacts").sums
+    first = (made / "tables/tests.csv").read_bytes()
+    again = run(sceptic, "tables", "--config", f"artifacts={packed.relative_to(sceptic.root)}", "name=again")
+    assert again.returncode == 0, again.stdout[-5000:]
+    assert (sceptic.root / "results/again/tables/tests.csv").read_bytes() == first
+
+
+def test_no_rule_of_this_mode_can_train_or_generate(sceptic):
+    rules = set(run(sceptic, "--list-rules", "--config", "artifacts=artefacts").stdout.split())
+    assert "verified_artifacts" in rules
+    assert not {"classifier", "wgan", "vae", "deduce", "jsma", "part", "validated", "fetch"} & rules
+
+
+def flipped(folder: Path) -> None:
+    content = bytearray((folder / SHARD).read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / SHARD).write_bytes(content)
+
+
+def unlisted(folder: Path) -> None:
+    (folder / SHARD).unlink()
+    reseal(folder)
+
+
+def truncated_and_resealed(folder: Path) -> None:
+    (folder / SHARD).write_bytes((folder / SHARD).read_bytes()[:-100])
+    reseal(folder)
+
+
+def of_another_config(folder: Path) -> None:
+    make_shard("jsma", 2, make_pairs(2, 3), step=0.9).save(folder / SHARD)
+    reseal(folder)
+
+
+def pickled(folder: Path) -> None:
+    arrays = dict(np.load(folder / SHARD))
+    arrays["found"] = np.array([object()] * len(arrays["found"]), dtype=object)
+    np.savez(folder / SHARD, **arrays)
+    reseal(folder)
+
+
+@pytest.mark.parametrize("damage, message", [
+    (flipped, "its SHA-256 is not the one in SHA256SUMS"),
+    (lambda folder: (folder / SHARD).unlink(), "is listed in SHA256SUMS, but is missing"),
+    (unlisted, "is missing: the artefacts do not list it"),
+    (truncated_and_resealed, "not a readable .npz without pickles"),
+    (of_another_config, "was made with step = 0.9, but this experiment has 0.2"),
+    (pickled, "not a readable .npz without pickles"),
+])  # fmt: skip
+def test_damage_stops_with_the_file_and_what_is_wrong(sceptic, tmp_path, damage, message):
+    folder = tmp_path / "artefacts"
+    shutil.copytree(sceptic.root / "artefacts", folder)
+    damage(folder)
+    done = run(sceptic, "tables", "--config", f"artifacts={folder}", f"name={tmp_path.name.strip('_')}")
+    assert done.returncode != 0
+    assert any(SHARD in line and message in line for line in done.stdout.splitlines()), done.stdout[-3000:]
+    assert "Traceback" not in done.stdout
+    assert not (sceptic.root / "results" / tmp_path.name.strip("_") / "tables/table1.csv").exists()
