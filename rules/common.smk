@@ -108,10 +108,11 @@ def grows(amount):
     return lambda wildcards, attempt: amount * attempt
 
 
-def failures(log):
-    """What a run did not finish, by the errors in Snakemake's log: each with its attempts and where to look."""
+def failures(logs):
+    """What a run did not finish, by the errors in Snakemake's logs: each with its attempts and where to look."""
     failed = {}
-    for error in re.split(r"^Error in (?:local)?rule ", Path(log).read_text(), flags=re.MULTILINE)[1:]:
+    text = "\n".join(Path(log).read_text() for log in logs)
+    for error in re.split(r"^Error in (?:local)?rule ", text, flags=re.MULTILINE)[1:]:
         facts = dict(re.findall(r"^    (\w+): (.*)$", error.split("\n[")[0], flags=re.MULTILINE))
         # Logs of SLURM's jobs are quoted in this one, and have the same errors again without the job's identity.
         if "output" in facts and not (facts["jobid"] == "0" and facts["output"] in failed):
