@@ -4,8 +4,7 @@ from _job import job
 
 log = job(snakemake)
 
-import contextlib
-import io
+import logging
 from pathlib import Path
 
 from snakemake.api import SnakemakeApi
@@ -18,12 +17,8 @@ from deduce.errors import InputError
 config = snakemake.params.config
 
 # The jobs that a run from nothing would have: a dry run in this process.
-silence = io.StringIO()
-with (
-    contextlib.redirect_stdout(silence),
-    contextlib.redirect_stderr(silence),
-    SnakemakeApi(OutputSettings(dryrun=True)) as api,
-):
+logging.disable(logging.CRITICAL)
+with SnakemakeApi(OutputSettings(dryrun=True)) as api:
     workflow = api.workflow(
         resource_settings=ResourceSettings(cores=1),
         config_settings=ConfigSettings(config=config),
@@ -41,6 +36,7 @@ with (
         for planned in workflow._workflow.dag.jobs
         if planned.output
     ]
+logging.disable(logging.NOTSET)
 
 runs = []
 for folder in sorted(Path(name) for name in snakemake.params.runs):
@@ -56,9 +52,9 @@ unknown = ", ".join(table.loc[table["hours"].isna(), "rule"]) or "none"
 page = f"""# What `{config["name"]}` will cost
 
 - {len(planned)} jobs
-- **{totals["gpu_hours"]:.1f} hours** of jobs that ask for a GPU
-- **{totals["cpu_hours"]:.1f} hours** of the others
-- {totals["longest_job_hours"]:.1f} hours for the longest single job
+- **{totals["gpu_hours"]:.2f} hours** of jobs that ask for a GPU
+- **{totals["cpu_hours"]:.2f} hours** of the others
+- {totals["longest_job_hours"]:.2f} hours for the longest single job
 - not known, because no past run has them: {unknown}
 
 {table.to_markdown(index=False, floatfmt=".3g", missingval="?")}
