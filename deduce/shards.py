@@ -214,7 +214,7 @@ def _check_rows(table: Any, where: str, images: str) -> None:
     # Imported results are kept as they were published, whatever their range: the audit says which rows are unsound.
     lenient = getattr(table, "metadata", {}).get("as_published")
     inside = np.isfinite(pixels) if lenient else (pixels >= 0) & (pixels <= 1)  # false for NaN too
-    _first_bad(where, images, ~inside.reshape(n, -1).all(1), table, "has values outside [0, 1] or NaN")
+    _first_bad(where, images, ~inside.all((1, 2, 3)), table, "has values outside [0, 1] or NaN")
 
 
 def _first_bad(where: str, name: str, bad: np.ndarray, table: Any, what: str = "") -> None:
