@@ -66,6 +66,13 @@ class Alibi:
         )
         _set_order(self.explainer, order)
         self.explainer.fit(_channels_last(training_images))
+        self._warm_up(training_images[:1])
+
+    def _warm_up(self, image: np.ndarray) -> None:
+        """One iteration, so that what TensorFlow does once per process is not counted as the first pair's time."""
+        length, self.explainer.max_iterations = self.explainer.max_iterations, 1  # the learning rate keeps its own
+        self.explainer.explain(_channels_last(image), k=self.neighbours)
+        self.explainer.max_iterations = length
 
     def probabilities(self, images: np.ndarray) -> np.ndarray:
         """images: (n, channels, height, width) in [0, 1] → (n, classes)."""
