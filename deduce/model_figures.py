@@ -49,7 +49,7 @@ def picture_grid(images: Tensor, columns: int, row_labels: list[str] | None = No
     count, channels, height, width = images.shape
     rows = count // columns
     table = images.cpu().reshape(rows, columns, channels, height, width).permute(0, 3, 1, 4, 2)
-    picture = table.reshape(rows * height, columns * width, channels)
+    picture = table.reshape(rows * height, columns * width, channels).numpy()
     figure, axis = plt.subplots(figsize=(columns * 0.5 + 1, rows * 0.5), layout="constrained")
     axis.imshow(picture if channels == 3 else picture[..., 0], cmap="gray", vmin=0, vmax=1, interpolation="nearest")
     axis.set_xticks([])
