@@ -43,6 +43,7 @@ else:
     include: "rules/models.smk"
     include: "rules/counterfactuals.smk"
     include: "rules/realism.smk"
+    include: "rules/reconstructions.smk"
     include: "rules/manifest.smk"
 
     for method in METHODS:

@@ -77,10 +77,14 @@ else:
         TIMED = [method for method, text in rule_files.items() if f"rule {method} as time_{method} " in text]
         ARTIFACTS += expand("timing/{method}.csv", method=TIMED)
         ARTIFACTS += expand("models/{model}.csv", model=["ddu", "plain", "vae", "autoencoder", "wgan"])
-        ARTIFACTS += ["tables/model_card.csv"]
+        ARTIFACTS += ["tables/model_card.csv", "tables/sanity.csv", "reconstructions.npz"]
+        if any("rule feature_map:" in text for text in rule_files.values()):
+            ARTIFACTS += ["features.npz"]
 EXPERIMENT = {key: value for key, value in config.items() if key not in ("artifacts", "published")}
 if config["published"]:
     EXPERIMENT = paper.EXPERIMENT
+elif STORED:
+    EXPERIMENT = STORED.config
 # A sceptic's pandas, scipy and matplotlib write no Parquet: then there is the CSV alone.
 PARQUET = ["<results>/results.parquet"] if find_spec("pyarrow") else []
 

@@ -121,6 +121,7 @@ rule check_claims:
         references="<results>/tables/references.csv",
         tests="<results>/tables/tests.csv",
         timing=stored("timing/*"),
+        sanity=stored("tables/sanity.csv"),
     output:
         report("<results>/tables/claims.csv", category="Claims", labels={"what": "the paper's claims"}),
         "<results>/tables/claims.md",

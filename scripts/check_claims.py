@@ -12,6 +12,7 @@ from deduce.evaluation import claims, results, summary, tables
 
 table = results.read(snakemake.input.results)
 timing = [pd.read_csv(path) for path in snakemake.input.timing]
+sanity = [pd.read_csv(path).dropna(subset=["auroc"]).set_index("against")["auroc"] for path in snakemake.input.sanity]
 evidence = claims.Evidence(
     table1=summary.table1(table).set_index("method"),
     tests=pd.read_csv(snakemake.input.tests, dtype={"scope": str}),
@@ -19,6 +20,7 @@ evidence = claims.Evidence(
     by_target=summary.by_target(table),
     references=summary.reference_scores(pd.read_csv(snakemake.input.references)).set_index("kind"),
     timing=tables.table2(pd.concat(timing), snakemake.params.methods).set_index("method") if timing else pd.DataFrame(),
+    auroc=sanity[0].to_dict() if sanity else {},
 )
 checked = claims.check_all(evidence)
 tables.write(Path(snakemake.output[0]).with_suffix(""), checked, claims.as_table(checked))

@@ -1,7 +1,10 @@
 """Tables and figures from a folder of artefacts alone, as a sceptic makes them: no torch, no training, no trust."""
 
+import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -29,8 +32,11 @@ def sceptic(clean_checkout, tmp_path_factory):
 
 
 def run(checkout, *arguments: str):
-    return checkout.snakemake(
-        *arguments, config="config.yaml", PYTHONPATH=str(checkout.root / "absent"), OMP_NUM_THREADS="1"
+    """Snakemake with the default configuration, as in a fresh clone."""
+    environment = {**os.environ, "PYTHONPATH": str(checkout.root / "absent"), "OMP_NUM_THREADS": "1"}
+    command = [str(Path(sys.executable).parent / "snakemake"), "--cores", "2", *arguments]
+    return subprocess.run(
+        command, cwd=checkout.root, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
 
 

@@ -349,7 +349,7 @@ def feature_map(stored: dict[str, np.ndarray]) -> Figure:
                 Ellipse(stored["means"][position], width, height, angle=angle, fill=False, color=colour, linewidth=1.4)
             )
     path = stored["path"]
-    axis.plot(*path.T, "-", color="black", linewidth=1.2, label="DeDUCE's path")
+    axis.plot(*path.T, "-", color="black", linewidth=1.2, label="path of the search")
     axis.plot(*path[0], "o", color="white", markeredgecolor="black", markersize=7, label="original")
     axis.plot(*path[-1], "*", color="black", markersize=12, label="counterfactual")
     limits = axis.get_xlim(), axis.get_ylim()

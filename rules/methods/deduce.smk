@@ -47,3 +47,32 @@ use rule deduce as time_deduce with:
         settings=settings("deduce"),
         pairs=config["timing"]["pairs"],
         seed=SEEDS[0],
+
+
+rule feature_map:
+    """Figure 2's data: two classes in feature space, their Gaussians, and the path of one counterfactual."""
+    input:
+        data=raw_files(config["dataset"]),
+        pairs=f"<results>/pairs/{SEEDS[0]}.npz",
+        shard=f"<results>/counterfactuals/deduce/{SEEDS[0]}.npz",
+        classifier="<results>/models/ddu.safetensors",
+        architecture="<results>/models/ddu.json",
+        densities="<results>/models/density.safetensors",
+        densities_architecture="<results>/models/density.json",
+    output:
+        "<results>/features.npz",
+    log:
+        "<logs>/feature_map.log",
+    benchmark:
+        "<benchmarks>/feature_map.tsv"
+    conda:
+        "../../envs/core.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=10,
+    params:
+        source=source("feature_map.py"),
+        dataset=config["dataset"],
+    script:
+        "../../scripts/feature_map.py"
