@@ -60,6 +60,13 @@ if config["published"]:
 
     include: "rules/audit.smk"
 
+else:
+
+    rule published:
+        """The authors' stored results, evaluated and audited: needs `--config published=CLONE`."""
+        input:
+            clone_needed,
+
 
 onstart:
     save_json(f"results/{config['name']}/config.json", EXPERIMENT)  # what these results are of, from the first minute

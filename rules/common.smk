@@ -8,6 +8,8 @@ from fnmatch import fnmatch
 from importlib.util import find_spec
 from pathlib import Path
 
+from snakemake.exceptions import WorkflowError
+
 ROOT = Path(workflow.basedir)
 sys.path.insert(0, str(ROOT))  # so that `import deduce` works before anything is installed
 
@@ -95,6 +97,12 @@ if workflow.is_main_process:
 def stored(pattern):
     """The artefacts of this experiment that match: what was not measured or not kept is not asked for."""
     return [f"<artifacts>/{name}" for name in ARTIFACTS if fnmatch(name, pattern)]
+
+
+def clone_needed(wildcards):
+    raise WorkflowError(
+        "The target 'published' needs a clone of github.com/benedikthoeltgen/DeDUCE: add `--config published=CLONE`."
+    )
 
 
 def source(script):
