@@ -20,7 +20,7 @@ pathvars:
     results=f"results/{config['name']}",
     logs=f"results/{config['name']}/logs",
     benchmarks=f"results/{config['name']}/benchmarks",
-    artifacts=f"results/{config['name']}" + ("/artifacts" if config["artifacts"] or config["published"] else ""),
+    artifacts=str(ARTIFACT_FOLDER),
 
 
 wildcard_constraints:

@@ -59,6 +59,8 @@ if workflow.is_main_process:
             path.unlink()
 
 
+# A run's own artefacts lie among its results; stored ones are copied into a folder there.
+ARTIFACT_FOLDER = Path("results", config["name"], "artifacts" if config["artifacts"] or config["published"] else "")
 # The files that the evaluation starts from, by their path in a folder of artefacts; stored ones list theirs.
 ARTIFACTS = expand("pairs/{seed}.npz", seed=SEEDS)
 ARTIFACTS += expand("counterfactuals/{method}/{seed}.npz", method=METHODS, seed=SEEDS)
@@ -80,7 +82,7 @@ else:
         ARTIFACTS += expand("timing/{method}.csv", method=TIMED)
         ARTIFACTS += expand("models/{model}.csv", model=["ddu", "plain", "vae", "autoencoder", "wgan"])
         ARTIFACTS += ["tables/model_card.csv", "tables/sanity.csv", "reconstructions.npz"]
-        if any("rule feature_map:" in text for text in rule_files.values()):
+        if any("<results>/features.npz" in text for text in rule_files.values()):
             ARTIFACTS += ["features.npz"]
 EXPERIMENT = {key: value for key, value in config.items() if key not in ("artifacts", "published")}
 if config["published"]:
@@ -91,7 +93,7 @@ elif STORED:
 PARQUET = ["<results>/results.parquet"] if find_spec("pyarrow") else []
 
 if workflow.is_main_process:
-    os.environ["DEDUCE_COMMAND"] = shlex.join(["snakemake", *sys.argv[1:]])  # for the manifest
+    os.environ.update(DEDUCE_COMMAND=shlex.join(["snakemake", *sys.argv[1:]]))  # for the manifest
 
 
 def stored(pattern):

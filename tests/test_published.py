@@ -11,10 +11,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from artefacts import make_pairs, make_shard
 
 from deduce.errors import InputError
 from deduce.evaluation import audit, paper, paper_tables, published, results, statistics, summary, tables
 from deduce.evaluation.torch_archive import load_tensor
+from deduce.shards import ContractError
 
 CLONE = Path(os.environ.get("DEDUCE_PUBLISHED", Path(__file__).parent.parent / "../shared/published"))
 needs_clone = pytest.mark.skipif(not CLONE.is_dir(), reason="no clone of the authors' repository (DEDUCE_PUBLISHED)")
@@ -277,3 +279,20 @@ def test_the_tables_compile(table, tmp_path):
         text=True,
     )
     assert done.returncode == 0, done.stdout[-2000:]
+
+
+def test_only_imported_results_may_leave_the_range_and_none_may_be_nan():
+    shard = make_shard("vlk", 1, make_pairs(1))
+    shard.counterfactual[3] = 1.5
+    with pytest.raises(ContractError, match=r"outside \[0, 1\]"):
+        shard.check("vlk.npz")
+    shard.metadata |= {"as_published": True, "unknown": ["confidence"]}
+    shard.confidence[:] = np.nan
+    shard.check("vlk.npz")
+    shard.counterfactual[3, 0, 0, 0] = np.nan
+    with pytest.raises(ContractError, match="NaN"):
+        shard.check("vlk.npz")
+    shard.counterfactual[3] = 0.5
+    shard.metadata["as_published"] = False
+    with pytest.raises(ContractError, match="'confidence' is nan"):
+        shard.check("vlk.npz")
