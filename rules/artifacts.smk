@@ -22,6 +22,6 @@ rule verified_artifacts:
         runtime=30,
     params:
         source=source("verified_artifacts.py"),
-        bundle=config["artifacts"],
+        bundle=lambda wildcards: config["artifacts"],
     script:
         "../scripts/verified_artifacts.py"

@@ -1,4 +1,4 @@
-# What the rule files share: the checked configuration, the paths of artefacts, and small helpers.
+# What all rule files share. The checked configuration, the paths of artefacts, and small helpers.
 
 import os
 import re
@@ -113,7 +113,7 @@ def source(script):
 
 
 def shard(method):
-    """Where a method's rule writes the shard of one job: the answer to the pair file of the same seed and part."""
+    """Where a method's rules write the shard of one job, the answer to the pair file of the same seed and part."""
     return f"<results>/shards/{method}/{{seed}}/{{part}}.npz"
 
 
@@ -126,7 +126,7 @@ def failures(logs):
     """What a run did not finish, by the errors in Snakemake's logs: each with its attempts and where to look."""
     failed = {}
     text = "\n".join(Path(log).read_text() for log in logs)
-    for error in re.split(r"^Error in (?:local)?rule ", text, flags=re.MULTILINE)[1:]:
+    for error in re.split(r"^Error in (?:local)?rule\s", text, flags=re.MULTILINE)[1:]:
         facts = dict(re.findall(r"^    (\w+): (.*)$", error.split("\n[")[0], flags=re.MULTILINE))
         # Logs of SLURM's jobs are quoted in this one, and have the same errors again without the job's identity.
         if "output" in facts and not (facts["jobid"] == "0" and facts["output"] in failed):

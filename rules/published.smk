@@ -22,7 +22,7 @@ rule import_published:
         runtime=10,
     params:
         source=source("import_published.py"),
-        clone=config["published"],
+        clone=lambda wildcards: config["published"],
         config=EXPERIMENT,
         names=ARTIFACTS,
     script:
