@@ -28,7 +28,6 @@ def fold(network: nn.Module, shape: Sequence[int]) -> nn.Module:
         # Where a convolution's output is also used elsewhere, folding would change the function: keep it as it is.
         if torch.allclose(candidate(noise), plain, rtol=1e-3, atol=1e-4 * float(plain.abs().max())):
             folded = candidate
-    folded.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # faster at any width on CPU and GPU
     folded.is_folded = True  # type: ignore[assignment]
     return folded
 
@@ -44,6 +43,8 @@ def frozen(network: nn.Module) -> nn.Module:
             del layer.parametrizations
             for name, value in values.items():
                 layer.register_parameter(name, nn.Parameter(value))
+    if device_of(network).type == "cpu":  # faster there at any width (benchmarks/search.py); not measured elsewhere
+        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return network.requires_grad_(False)
 
 

@@ -110,7 +110,7 @@ def search(method: Method, models: Models, images: Tensor, targets: Tensor, prog
         total=len(images), desc=method.display_name, disable=not progress, mininterval=30 if quiet else 0.1
     ) as bar:
         while len(rows.index):
-            gradient = _evaluate(method, models, rows)
+            gradient = gradient_of(method, models, rows)
             done = method.finished(rows) | rows.broken | (rows.iterations >= method.max_iterations)
             if retired := int(done.sum()):
                 _record(result, _gather(rows, done), method)
@@ -149,7 +149,7 @@ def _fresh(
     return rows, rest
 
 
-def _evaluate(method: Method, models: Models, rows: Rows) -> Tensor:
+def gradient_of(method: Method, models: Models, rows: Rows) -> Tensor:
     """The gradient of each row's loss by its variable; sets the rows' confidence."""
     variable = getattr(rows, method.variable).requires_grad_()
     loss, confidence = method.evaluate(models, rows)

@@ -1,0 +1,160 @@
+"""How fast the search is: against the textbook's loop, a batch that keeps finished rows, an unfolded network, and the
+machine's own peak, all in one run. `python benchmarks/search.py [--quick]` writes results/benchmarks/search.json.
+"""
+
+import argparse
+import copy
+import sys
+import time
+from pathlib import Path
+
+import torch
+from torch.nn import functional as F
+from torch.utils.flop_counter import FlopCounterMode
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+import textbook
+from small_world import CLASSES, world
+
+from deduce import DeDUCE
+from deduce.artifacts import save_json
+from deduce.density import ClassDensities
+from deduce.fold import fold
+from deduce.methods.common import machine
+from deduce.models.resnet import SpectralResNet
+from deduce.search import Models, Rows, gradient_of, search
+
+ROOT = Path(__file__).parent.parent
+
+
+class KeepsFinishedRows(DeDUCE):
+    """The batched loop without retiring: every batch runs until its last row is done, all rows along with it."""
+
+    def generate_batches(self, models, images, targets) -> None:
+        for some, wanted in zip(images.split(self.batch_size), targets.split(self.batch_size), strict=True):
+            self._run(models, some, wanted)
+
+    def _run(self, models, images, targets) -> None:
+        rows = Rows(image=images.clone(), target=targets)
+        self.start(models, rows)
+        done = torch.zeros(len(images), dtype=torch.bool)
+        for _ in range(self.max_iterations + 1):
+            gradient = gradient_of(self, models, rows)
+            done |= rows.confidence >= self.target_confidence
+            if done.all():
+                return
+            with torch.no_grad():
+                self.step(rows, gradient)
+
+
+def seconds(function, repeats: int = 1) -> float:
+    best = float("inf")
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def multiplication_peak(size: int = 2048) -> float:
+    """Floating-point operations per second of a large matrix product, the best of several."""
+    left, right = torch.rand(size, size), torch.rand(size, size)
+    return 2 * size**3 / seconds(lambda: left @ right, repeats=10)
+
+
+def speed_of_searches(pairs: int, alone: int) -> dict[str, float]:
+    """Pairs per second on networks of width 4, trained on the small world of the tests."""
+    w = world()
+    method = DeDUCE()  # as published, with its limit of 700 iterations
+    images, targets = w.images[:pairs], w.targets[:pairs]
+    gaussians = textbook.gaussians(w.ddu, w.training_images, w.training_labels, CLASSES)
+    folded, unfolded = (Models(classifier=net, densities=w.densities) for net in (fold(w.ddu, images.shape[1:]), w.ddu))
+    search(method, folded, images[:5], targets[:5])  # warm
+    spread = torch.arange(0, pairs, max(1, pairs // alone))
+    keeps = KeepsFinishedRows(max_iterations=method.max_iterations, batch_size=method.batch_size)
+    return {
+        "engine": pairs / seconds(lambda: search(method, folded, images, targets), repeats=2),
+        "batched, keeping finished rows": pairs / seconds(lambda: keeps.generate_batches(folded, images, targets)),
+        "unfolded": pairs / seconds(lambda: search(method, unfolded, images, targets)),
+        "textbook, one at a time": len(spread)
+        / seconds(
+            lambda: [
+                textbook.deduce(w.ddu, gaussians, images[row], int(targets[row]), max_iterations=method.max_iterations)
+                for row in spread
+            ]
+        ),
+    }
+
+
+def share_of_peak(width: int, batch: int, iterations: int) -> dict[str, float]:
+    """Floating-point operations per second of the search at MNIST's size, and as a share of the peak."""
+    torch.manual_seed(0)
+    network = SpectralResNet(width).eval()
+    images, targets = torch.rand(batch, 1, 28, 28), torch.arange(batch) % 10
+    densities = ClassDensities(10, 8 * width)
+    folded = fold(network, images.shape[1:])
+    # A confidence that is out of reach: every iteration has the whole batch.
+    method = DeDUCE(target_confidence=1 - 1e-9, max_iterations=iterations, batch_size=batch)
+    models = Models(classifier=folded, densities=densities)
+    search(method, models, images[:2], targets[:2])
+    with FlopCounterMode(display=False) as counter:
+        loss = F.cross_entropy(folded(images[:1].clone().requires_grad_()), targets[:1])
+        loss.backward()
+    peak = multiplication_peak()
+    taken = seconds(lambda: search(method, models, images, targets))
+    speed = counter.get_total_flops() * batch * (iterations + 1) / taken
+    peak = max(peak, multiplication_peak())
+    return {
+        "operations_per_second": speed,
+        "peak_operations_per_second": peak,
+        "share_of_peak": speed / peak,
+        "seconds_per_row_and_iteration": taken / batch / (iterations + 1),
+    }
+
+
+def layouts(width: int, batch: int) -> dict[str, float]:
+    """Seconds per forward and backward pass in both memory layouts."""
+    network = fold(SpectralResNet(width).eval(), (1, 28, 28))
+    images = torch.rand(batch, 1, 28, 28)
+
+    def step(net) -> None:
+        variable = images.clone().requires_grad_()
+        torch.autograd.grad(net(variable).sum(), variable)
+
+    other = copy.deepcopy(network).to(memory_format=torch.contiguous_format)
+    for net in (network, other):
+        step(net)
+    return {
+        "channels_last": seconds(lambda: step(network), 3),
+        "contiguous": seconds(lambda: step(other), 3),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer pairs and iterations")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    quick = options.quick
+    speeds = speed_of_searches(pairs=200, alone=10 if quick else 50)
+    report = {
+        "machine": machine(),
+        "threads": options.threads,
+        "pairs_per_second": speeds,
+        "engine_is_faster_by": {name: speeds["engine"] / speed for name, speed in speeds.items() if name != "engine"},
+        "width_64_batch_100": share_of_peak(64, 100, 1 if quick else 4),
+        "layouts": {
+            f"width {width}, batch {batch}": layouts(width, batch) for width, batch in ((8, 100), (64, 1), (64, 20))
+        },
+    }
+    save_json(ROOT / "results" / "benchmarks" / "search.json", report)
+    for name, ratio in report["engine_is_faster_by"].items():
+        print(f"{ratio:6.1f} × faster than: {name}")
+    print(f"{report['width_64_batch_100']['share_of_peak']:6.0%} of the matrix-multiplication peak at width 64")
+
+
+if __name__ == "__main__":
+    main()
