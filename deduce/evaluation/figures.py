@@ -37,7 +37,6 @@ STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
     "figure.constrained_layout.use": True,
     "pdf.fonttype": 42,  # text stays text
-    "svg.hashsalt": "deduce",
 }
 STORED = {"features": "feature_map", "reconstructions": "vae_reconstructions"}  # artefact to figure
 
