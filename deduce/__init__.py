@@ -12,6 +12,7 @@ _HOME = {
     "DeDUCE": "deduce.methods.deduce",
     "JSMA": "deduce.methods.jsma",
     "REVISE": "deduce.methods.revise",
+    "VLK": "deduce.methods.vlk",
     "ClassDensities": "deduce.density",
 }
 __all__ = [*_HOME]

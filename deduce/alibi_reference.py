@@ -42,6 +42,7 @@ class Alibi:
         threads: int = 1,
     ) -> None:
         """classifier, autoencoder: saved weights. training_images: (m, channels, height, width) in [0, 1]."""
+        tf.compat.v1.keras.backend.clear_session()  # the graph of an earlier explainer would be carried along
         options = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
         tf.compat.v1.keras.backend.set_session(tf.compat.v1.Session(config=options))
         shape = _channels_last(training_images).shape[1:]
@@ -138,10 +139,9 @@ def keras_classifier(path: str | Path, shape: tuple[int, ...]) -> Any:
     for block in range(sum(name.endswith("convolution1.weight") for name in weights)):
         out = _block(weights, f"blocks.{block}", out)
     out = layers.GlobalAveragePooling2D()(out)
-    logits = layers.Dense(len(weights["head.bias"]))
-    network = Model(image, layers.Softmax()(logits(out)))
-    logits.set_weights([weights["head.weight"].T, weights["head.bias"]])
-    return network
+    kernel, bias = weights["head.weight"].T, weights["head.bias"]
+    logits = layers.Dense(len(bias), kernel_initializer=_constant(kernel), bias_initializer=_constant(bias))(out)
+    return Model(image, layers.Softmax()(logits))
 
 
 def keras_autoencoder(path: str | Path, shape: tuple[int, ...]) -> tuple[Any, Any]:
@@ -170,20 +170,34 @@ def _block(weights: dict[str, np.ndarray], name: str, image: Any) -> Any:
 
 
 def _normalised(weights: dict[str, np.ndarray], convolution: str, name: str, stride: int, image: Any) -> Any:
-    layer = layers.BatchNormalization(epsilon=EPSILON)
-    out = layer(_convolution(weights, convolution, stride, image))
-    layer.set_weights([weights[f"{name}.{part}"] for part in ("weight", "bias", "running_mean", "running_var")])
-    return out
+    normalisation = layers.BatchNormalization(
+        epsilon=EPSILON,
+        gamma_initializer=_constant(weights[f"{name}.weight"]),
+        beta_initializer=_constant(weights[f"{name}.bias"]),
+        moving_mean_initializer=_constant(weights[f"{name}.running_mean"]),
+        moving_variance_initializer=_constant(weights[f"{name}.running_var"]),
+    )
+    return normalisation(_convolution(weights, convolution, stride, image))
 
 
 def _convolution(weights: dict[str, np.ndarray], name: str, stride: int, image: Any, activation: Any = None) -> Any:
     """Padded by hand: with a stride, Keras' `same` pads the other side than torch."""
-    kernel = weights[f"{name}.weight"].transpose(2, 3, 1, 0)
-    bias = [weights[f"{name}.bias"]] if f"{name}.bias" in weights else []
-    layer = layers.Conv2D(kernel.shape[3], kernel.shape[0], stride, activation=activation, use_bias=bool(bias))
-    out = layer(layers.ZeroPadding2D(kernel.shape[0] // 2)(image))
-    layer.set_weights([kernel, *bias])
-    return out
+    kernel, bias = weights[f"{name}.weight"].transpose(2, 3, 1, 0), weights.get(f"{name}.bias")
+    convolution = layers.Conv2D(
+        kernel.shape[3],
+        kernel.shape[0],
+        stride,
+        activation=activation,
+        kernel_initializer=_constant(kernel),
+        use_bias=bias is not None,
+        bias_initializer="zeros" if bias is None else _constant(bias),
+    )
+    return convolution(layers.ZeroPadding2D(kernel.shape[0] // 2)(image))
+
+
+def _constant(values: np.ndarray) -> Any:
+    """An initializer: setting weights afterwards would rebuild TensorFlow's session for every layer."""
+    return tf.compat.v1.constant_initializer(values)
 
 
 def _weights(path: str | Path, expected: str) -> dict[str, np.ndarray]:

@@ -1,6 +1,7 @@
-"""Run by test_vlk.py in the environment of alibi: python alibi_case.py INPUT.npz MODELS OUTPUT.npz SETTINGS ORDER.
+"""Run by test_vlk.py in the environment of alibi: python alibi_case.py FOLDER.
 
-Records every iterate of `CounterfactualProto` on the given pairs, and the networks' outputs on the given images.
+FOLDER has the networks, `given.npz` (training, images, targets) and `cases.json`: name → settings and order. For each
+case, every iterate of `CounterfactualProto` is recorded; and once, what the networks give for the training images.
 """
 
 import json
@@ -13,20 +14,24 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from deduce.alibi_reference import Alibi, Recorder
 
-given, models, output, settings, order = sys.argv[1:]
-with np.load(given) as arrays:
+folder = Path(sys.argv[1])
+with np.load(folder / "given.npz") as arrays:
     training, images, targets = arrays["training"], arrays["images"], arrays["targets"]
-alibi = Alibi(f"{models}/plain.safetensors", f"{models}/autoencoder.safetensors", training, json.loads(settings), order)
-recorder = Recorder(alibi.explainer)
-answer = alibi.generate(images, targets)
+made = {}
+for name, case in json.loads((folder / "cases.json").read_text()).items():
+    networks = (folder / "plain.safetensors", folder / "autoencoder.safetensors")
+    alibi = Alibi(*networks, training, case["settings"], case["order"])
+    recorder = Recorder(alibi.explainer)
+    made |= {f"{name}_{part}": array for part, array in alibi.generate(images, targets).items()}
+    length = len(recorder.images) // len(images)
+    made[f"{name}_iterates"] = np.stack(recorder.images).reshape(len(images), length, *images.shape[1:])
+    made[f"{name}_probabilities"] = np.stack(recorder.probabilities).reshape(len(images), length, -1)
+
+channels_last = np.moveaxis(training, 1, 3)
 np.savez(
-    output,
+    folder / "made.npz",
     probabilities=alibi.probabilities(training),
-    encodings=np.moveaxis(alibi.encoder.predict(np.moveaxis(training, 1, 3)), 3, 1),
-    reconstructions=np.moveaxis(alibi.autoencoder.predict(np.moveaxis(training, 1, 3)), 3, 1),
-    iterates=np.stack(recorder.images).reshape(len(images), -1, *images.shape[1:]),
-    iterate_probabilities=np.stack(recorder.probabilities).reshape(
-        len(images), len(recorder.images) // len(images), -1
-    ),
-    **answer,
+    encodings=np.moveaxis(alibi.encoder.predict(channels_last), 3, 1),
+    reconstructions=np.moveaxis(alibi.autoencoder.predict(channels_last), 3, 1),
+    **made,
 )

@@ -73,7 +73,7 @@ class VLK:
         images, targets = checked_pairs(classifier, images, targets, allow_reached)
         if isinstance(training, Tensor):
             training = self.class_encodings(classifier, autoencoder, training)
-        models = Models(classifier=classifier, autoencoder=_prepared(autoencoder, classifier))
+        models = Models(classifier=classifier, autoencoder=prepared_autoencoder(autoencoder, classifier))
         result = Result.empty(images)
         searched = _record_reached(result, models, images, targets)
         batches = searched.tensor_split(-(-len(searched) // self.batch_size)) if len(searched) else ()
@@ -91,7 +91,7 @@ class VLK:
     def class_encodings(self, classifier: nn.Module, autoencoder: Any, images: Tensor) -> dict[int, Tensor]:
         """The encodings, each flattened, of the training images that the classifier predicts to be of each class."""
         classifier = prepared(classifier, images)
-        models = Models(classifier=classifier, autoencoder=_prepared(autoencoder, classifier))
+        models = Models(classifier=classifier, autoencoder=prepared_autoencoder(autoencoder, classifier))
         labels, encodings = [], []
         for some in images[: self.training_images].to(device_of(classifier)).split(1000):
             labels.append(_probabilities(models, some).argmax(1))
@@ -229,7 +229,7 @@ def _record(result: Result, index: Tensor, rows: Rows) -> None:
     result.confidence[index] = torch.where(found, rows.best_confidence, rows.confidence).cpu()
 
 
-def _prepared(autoencoder: Any, classifier: nn.Module) -> Any:
+def prepared_autoencoder(autoencoder: Any, classifier: nn.Module) -> Any:
     """Frozen, where the classifier is, in the memory layout that convolutions are fastest in."""
     autoencoder = frozen(autoencoder).to(device_of(classifier))
     return autoencoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

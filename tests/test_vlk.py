@@ -1,0 +1,324 @@
+"""VLK: the batched version is the textbook's and alibi's, pair by pair; and what is made of a comparison of the two."""
+
+import functools
+import json
+import os
+import subprocess
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from small_world import CLASSES, trained, world
+
+from deduce import models
+from deduce.errors import InputError
+from deduce.evaluation import figures, parity
+from deduce.methods.common import answered
+from deduce.methods.vlk import VLK, prototypes
+from deduce.models.autoencoder import Autoencoder
+from deduce.search import Models
+from deduce.shards import Pairs, Shard
+
+ROOT = Path(__file__).parent.parent
+ALIBI = Path(os.environ.get("DEDUCE_ALIBI_PYTHON") or ROOT / "results/environments/alibi/bin/python")
+# At the weights of alibi's example the iteration is chaotic: it is compared step by step there, to its end at others.
+EXAMPLE = VLK(max_iterations=30)
+MILD = VLK(max_iterations=30, autoencoder_weight=2.0, prototype_weight=5.0, sparsity=0.005, initial_loss_weight=4.0)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@functools.cache
+def autoencoder():
+    torch.manual_seed(0)
+    network = Autoencoder(width=4)
+    images, labels = world().training_images, world().training_labels
+    trained(network, lambda some, _: (network(some) - some).square().mean(), images, labels, rate=0.01, steps=150)
+    return network.eval()
+
+
+@functools.cache
+def some_pairs(n=24):
+    """Images and targets, spread over the world's pairs; the classifier predicts none of the targets yet."""
+    w = world()
+    with torch.no_grad():
+        open_pairs = (w.plain(w.images).argmax(1) != w.targets).nonzero().squeeze(1)
+    chosen = open_pairs[torch.linspace(0, len(open_pairs) - 1, n).long()]
+    return w.images[chosen], w.targets[chosen]
+
+
+def run(method, rows=slice(None)):
+    images, targets = some_pairs()
+    return method.generate(world().plain, autoencoder(), world().training_images, images[rows], targets[rows])
+
+
+def textbook(method, image, target):
+    """One pair, as alibi is documented and written: the best image, or none."""
+    classify, coder, training = world().plain, autoencoder(), world().training_images
+    with torch.no_grad():
+        y = int(classify(image[None]).argmax())
+        encodings = coder.encode(training[classify(training).argmax(1) == target])
+        distance = (encodings - coder.encode(image[None])).flatten(1).norm(dim=1)
+        prototype = encodings[distance.argsort()[: method.neighbours]].mean(0, keepdim=True)
+    lower, c, upper, best, best_image = 0.0, method.initial_loss_weight, 1e10, 1e10, None
+    for _ in range(method.loss_weight_steps):
+        new = point = x = image[None]
+        found = False
+        for i in range(method.max_iterations):
+            point = point.detach().requires_grad_()
+            p, encoding = classify(point).softmax(1)[0], coder.encode(point)
+            rival = max(p[j] for j in range(CLASSES) if j != y)
+            loss = c * torch.clamp(p[y] - rival + method.confidence_margin, min=0) + (point - x).square().sum()
+            loss = loss + method.autoencoder_weight * (coder.decode(encoding) - point).square().sum()
+            loss = loss + method.prototype_weight * (encoding - prototype).square().sum()
+            (gradient,) = torch.autograd.grad(loss, point)
+            rate = method.learning_rate * (1 - i / method.max_iterations) ** 0.5
+            moved = point.detach() - rate * gradient.clamp(-method.gradient_clip, method.gradient_clip)
+            old, d = new, moved - x
+            new = x.clone()
+            new[d > method.sparsity] = (moved - method.sparsity).clamp(max=1)[d > method.sparsity]
+            new[d < -method.sparsity] = (moved + method.sparsity).clamp(min=0)[d < -method.sparsity]
+            point = (new + (i + 1) / (i + 4) * (new - old)).clamp(0, 1) if method.momentum else new
+            with torch.no_grad():
+                q = classify(new).softmax(1)[0]
+            size = float((new - x).square().sum() + method.sparsity * (new - x).abs().sum())
+            lifted = q.clone()
+            lifted[y] += method.confidence_margin
+            if int(lifted.argmax()) != y and int(q.argmax()) == target:
+                found = True
+                if size < best:
+                    best, best_image = size, new[0]
+        upper, lower = (min(upper, c), lower) if found else (upper, max(lower, c))
+        c = (lower + upper) / 2 if upper < 1e9 else 10 * c
+    return best_image
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        MILD,
+        replace(MILD, momentum=True),
+        replace(MILD, confidence_margin=0.1, loss_weight_steps=3, initial_loss_weight=0.01),
+        replace(MILD, gradient_clip=3.0),
+    ],
+)
+def test_every_pair_is_the_textbooks(method):
+    rows = slice(0, 5)
+    result = run(method, rows)
+    for row, (image, target) in enumerate(zip(*(part[rows] for part in some_pairs()), strict=True)):
+        expected = textbook(method, image, int(target))
+        assert bool(result.found[row]) == (expected is not None)
+        if expected is not None:
+            torch.testing.assert_close(result.counterfactual[row], expected, atol=1e-4, rtol=0)
+    assert result.found.any()
+
+
+def test_a_row_does_not_see_the_others_nor_share_their_loss_weight():
+    whole, parts = run(MILD), run(replace(MILD, batch_size=7))
+    alone = [run(MILD, slice(row, row + 1)) for row in (0, 11, 23)]
+    assert whole.found.any() and not whole.found.all()  # so that loss weights differ within the batch
+    torch.testing.assert_close(parts.counterfactual, whole.counterfactual, atol=1e-5, rtol=0)
+    torch.testing.assert_close(
+        torch.cat([one.counterfactual for one in alone]), whole.counterfactual[[0, 11, 23]], atol=1e-5, rtol=0
+    )
+    assert (parts.found == whole.found).all()
+
+
+def test_the_loss_weight_rises_until_a_counterfactual_is_found_and_is_halved_after():
+    tried = []
+
+    class Scripted(VLK):
+        def descend(self, models, rows, bar=None):
+            tried.append(rows.loss_weight.tolist())
+            return torch.tensor([True, False, len(tried) == 2])
+
+    method = Scripted(loss_weight_steps=4)
+    value = torch.zeros(3)
+    rows = type("Rows", (), dict(loss_weight=value + 1, lower=value, upper=value + 1e10))()
+    method.search(None, rows)
+    assert [list(weights) for weights in zip(*tried, strict=True)] == [
+        [1, 0.5, 0.25, 0.125],
+        [1, 10, 100, 1000],
+        [1, 10, 5.5, 7.75],
+    ]
+
+
+def test_shrinking_takes_back_small_changes_and_clips_large_ones():
+    original = torch.tensor([0.5, 0.5, 0.5, 0.5, 0.95, 0.05]).view(1, 1, 1, 6)
+    moved = torch.tensor([0.58, 0.42, 0.8, 0.2, 1.3, -0.3]).view(1, 1, 1, 6)
+    expected = torch.tensor([0.5, 0.5, 0.7, 0.3, 1.0, 0.0]).view(1, 1, 1, 6)
+    torch.testing.assert_close(VLK().shrink(moved, original), expected)
+    assert (VLK().shrink(moved, original)[..., :2] == original[..., :2]).all()  # exactly: L0 counts inequality
+
+
+def test_prototypes_are_means_of_the_exactly_nearest_encodings_of_the_targets_class():
+    generator = torch.Generator().manual_seed(0)
+    encodings = {label: torch.rand(200, 9, generator=generator) for label in (0, 1)}
+    encoded, targets = torch.rand(6, 1, 3, 3, generator=generator), torch.tensor([0, 1, 1, 0, 1, 0])
+    made = prototypes(encoded, targets, encodings, neighbours=4)
+    for row in range(6):
+        known = encodings[int(targets[row])].double().numpy()
+        nearest = np.argsort(np.linalg.norm(known - encoded[row].flatten().double().numpy(), axis=1))[:4]
+        np.testing.assert_allclose(made[row].flatten(), known[nearest].mean(0), atol=1e-6)
+    with pytest.raises(InputError, match="class 2 for 0 training images; 4 neighbours"):
+        prototypes(encoded, targets + 1, encodings, neighbours=4)
+
+
+def test_a_shard_keeps_the_contract_found_or_not():
+    images, targets = some_pairs()
+    w = world()
+    with torch.no_grad():
+        predicted = w.plain(images).argmax(1)
+    targets = torch.cat([predicted[:1], targets[1:]])  # the first is reached from the start
+    pairs = Pairs(np.arange(24), predicted.numpy(), targets.numpy(), images.numpy(), np.array(CLASSES))
+
+    def generate(images, targets, progress):
+        return MILD.generate(w.plain, autoencoder(), w.training_images, images, targets, allow_reached=True)
+
+    shard = answered(MILD, generate, pairs, "source")
+    shard.check("shard")
+    shard.answers(pairs, "shard")
+    assert shard.metadata["target_confidence"] is None and shard.metadata["display_name"] == "VLK"
+    assert shard.found[0] and shard.iterations[0] == 0 and (shard.counterfactual[0] == pairs.original[0]).all()
+    assert (shard.iterations[1:] == 60).all() and not shard.found.all()
+    with torch.no_grad():
+        probabilities = w.plain(torch.tensor(shard.counterfactual)).softmax(1).numpy()
+    np.testing.assert_allclose(shard.confidence, probabilities[np.arange(24), pairs.target], atol=1e-5)
+    assert (probabilities.argmax(1) == pairs.target)[shard.found].all()
+
+
+def test_mistakes_are_named():
+    with pytest.raises(InputError, match="neighbours is 0; it must be at least 1"):
+        VLK(neighbours=0)
+    with pytest.raises(InputError, match="already predicts target"):
+        images, _ = some_pairs()
+        with torch.no_grad():
+            VLK().generate(world().plain, autoencoder(), images, images, world().plain(images).argmax(1))
+
+
+def test_conda_and_pip_install_the_same_alibi():
+    pip = {line.split(" #")[0].strip() for line in (ROOT / "envs/alibi.txt").read_text().splitlines() if "==" in line}
+    assert set(yaml.safe_load((ROOT / "envs/alibi.yaml").read_text())["dependencies"][-1]["pip"]) == pip
+
+
+def test_parity_is_summed_up_over_the_pairs_that_both_found(tmp_path):
+    n = 10
+    pairs = Pairs(np.arange(n), np.zeros(n, int), np.ones(n, int), np.zeros((n, 1, 4, 4), np.float32), np.array(2))
+
+    def shard(changed, found):
+        images = np.zeros((n, 1, 16), np.float32)
+        for row, pixels in enumerate(changed):
+            images[row, 0, :pixels] = 0.5
+        confidence = np.linspace(0.6, 0.9, n, dtype=np.float32)
+        steps = np.zeros(n, int)
+        return Shard(
+            pairs.image,
+            pairs.label,
+            pairs.target,
+            images.reshape(n, 1, 4, 4),
+            found,
+            confidence,
+            steps,
+            {"method": "vlk"},
+        )
+
+    alibi = shard([4, 5] * 5, np.arange(n) > 0)
+    torch_ = shard([5, 4] * 5, np.arange(n) < 8)
+    rows = parity.measured(pairs, alibi, torch_)
+    table = parity.table(rows, {"alibi": {"seconds": 50.0}, "torch": {"seconds": 2.0}}).set_index("measure")
+    assert table.loc["l0", "pairs"] == 7
+    assert table.loc["l0", "alibi"] == pytest.approx(32 / 7) and table.loc["l0", "torch"] == pytest.approx(31 / 7)
+    assert table.loc["l1", "difference"] == pytest.approx(-0.5 / 7) and table.loc["confidence", "p"] == 1
+    assert table.loc["found", "alibi"] == pytest.approx(0.9) and table.loc["found", "torch"] == pytest.approx(0.8)
+    assert table.loc["speed_up", "torch"] == pytest.approx(25)
+    figures.draw(tmp_path / "parity", parity.figure, rows, table.reset_index())
+    assert (tmp_path / "parity.png").stat().st_size > 10_000 and (tmp_path / "parity.pdf").exists()
+
+
+@dataclass(frozen=True)
+class Recorded(VLK):
+    """Keeps its iterates, with whether each was accepted."""
+
+    def __post_init__(self):
+        object.__setattr__(self, "iterates", [])
+        object.__setattr__(self, "accepted", [])
+
+    def accept(self, rows, probabilities):
+        accepted = super().accept(rows, probabilities)
+        self.iterates.append(rows.image.clone())
+        self.accepted.append(accepted.clone())
+        return accepted
+
+
+@pytest.fixture(scope="module")
+def alibi(tmp_path_factory):
+    """What alibi itself made of six pairs: at its example's weights, and at mild ones in both orders of assignment."""
+    if not ALIBI.exists():
+        pytest.skip("alibi is not installed: `make alibi` does it, or DEDUCE_ALIBI_PYTHON names a Python that has it")
+    folder, (images, targets) = tmp_path_factory.mktemp("alibi"), some_pairs()
+    models.save(folder / "plain.safetensors", world().plain)
+    models.save(folder / "autoencoder.safetensors", autoencoder())
+    training = world().training_images.numpy()
+    np.savez(folder / "given.npz", training=training, images=images[:6].numpy(), targets=targets[:6].numpy())
+    cases = {"example": (EXAMPLE, "image_first"), "mild": (MILD, "image_first"), "momentum": (MILD, "point_first")}
+    written = {name: {"settings": method.settings(), "order": order} for name, (method, order) in cases.items()}
+    (folder / "cases.json").write_text(json.dumps(written))
+    command = [str(ALIBI), str(Path(__file__).parent / "alibi_case.py"), str(folder)]
+    ran = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    with np.load(folder / "made.npz") as made:
+        return dict(made)
+
+
+def test_the_keras_copies_are_the_networks(alibi):
+    with torch.no_grad():
+        training = world().training_images
+        logarithms = world().plain(training).log_softmax(1).numpy()
+        encodings, reconstructions = autoencoder().encode(training).numpy(), autoencoder()(training).numpy()
+    np.testing.assert_allclose(np.log(alibi["probabilities"]), logarithms, atol=1e-4)
+    np.testing.assert_allclose(alibi["encodings"], encodings, atol=1e-5)
+    np.testing.assert_allclose(alibi["reconstructions"], reconstructions, atol=1e-5)
+
+
+@pytest.mark.parametrize("case, momentum", [("mild", False), ("momentum", True)])
+def test_alibi_and_the_batched_version_agree_to_the_end_where_it_is_mild(alibi, case, momentum):
+    method = Recorded(**{**MILD.settings(), "momentum": momentum})
+    result = run(method, slice(0, 6))
+    iterates, accepted = torch.stack(method.iterates, 1).numpy(), torch.stack(method.accepted, 1).numpy()
+    np.testing.assert_allclose(iterates, alibi[f"{case}_iterates"], atol=1e-3)
+    of_alibi = alibi[f"{case}_probabilities"].argmax(2) == some_pairs()[1][:6, None].numpy()
+    assert (accepted == of_alibi).all() and accepted.any()
+    assert (result.found.numpy() == alibi[f"{case}_found"]).all()
+    np.testing.assert_allclose(result.counterfactual, alibi[f"{case}_counterfactual"], atol=1e-3)
+    np.testing.assert_allclose(result.confidence, alibi[f"{case}_confidence"], atol=1e-3)
+
+
+def test_at_the_examples_weights_the_first_ten_iterates_agree(alibi):
+    method = Recorded(**EXAMPLE.settings())
+    run(method, slice(0, 6))
+    iterates = torch.stack(method.iterates, 1).numpy()
+    np.testing.assert_allclose(iterates[:, :10], alibi["example_iterates"][:, :10], atol=1e-4)
+
+
+def test_at_the_examples_weights_every_single_step_agrees(alibi):
+    """From each of alibi's iterates, one step ends in alibi's next: what differs later is rounding, amplified."""
+    images, targets = some_pairs()
+    iterates = torch.tensor(alibi["example_iterates"])[:, : EXAMPLE.max_iterations]  # those of the first loss weight
+    network = Models(classifier=world().plain.eval(), autoencoder=autoencoder())
+    encodings = EXAMPLE.class_encodings(world().plain, autoencoder(), world().training_images)
+    rows = EXAMPLE.start(network, encodings, images[:6], targets[:6])
+    for step in range(1, EXAMPLE.max_iterations):
+        gradient, probabilities = EXAMPLE.gradient(network, rows, iterates[:, step - 1])
+        rate = EXAMPLE.learning_rate * (1 - step / EXAMPLE.max_iterations) ** 0.5
+        made = EXAMPLE.shrink(iterates[:, step - 1] - rate * gradient.clamp(-1000, 1000), images[:6])
+        np.testing.assert_allclose(made, iterates[:, step], atol=1e-5)
+        np.testing.assert_allclose(probabilities, alibi["example_probabilities"][:, step - 1], atol=1e-4)
