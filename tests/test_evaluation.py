@@ -200,6 +200,14 @@ def test_the_claim_of_distance_follows_the_data(table):
     assert verdict(claims.check_all(evidence(far)), "closest") == claims.FAILS
 
 
+def test_a_handful_of_pairs_decides_nothing(table):
+    few = table[table.image < 1]
+    found = claims.check_all(evidence(few)).set_index("id")
+    assert found.loc["closest", "result"] == claims.UNTESTED
+    assert found.loc["comparable_realism", "result"] == claims.UNTESTED
+    assert verdict(claims.check_all(evidence(table.assign(found=True))), "fewest_failures") == claims.HOLDS
+
+
 def test_appendix_claims_are_tested_once_the_appendices_are_there(table):
     a = pd.DataFrame(paper.APPENDIX_A, index=["l0", "l1", "failure"]).T
     b = pd.DataFrame(paper.APPENDIX_B, index=["l0", "l1", "failure"]).T

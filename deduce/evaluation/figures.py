@@ -166,13 +166,14 @@ def distributions(table: pd.DataFrame, names: dict[str, str]) -> Figure:
             axis.plot(position, middle, "o", color="white", markeredgecolor="black", markersize=5)
             mean = np.log10(max(values.mean(), 0.5))
             axis.plot(position, mean, "_", color="black", markersize=18, markeredgewidth=1.5)
-        ticks = [
-            t
-            for t in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-            if axis.get_ylim()[0] <= np.log10(t) <= axis.get_ylim()[1]
-        ]
-        axis.set_yticks(np.log10(ticks), [str(tick) for tick in ticks])
-        axis.set_xticks(range(len(names)), list(names.values()))
+        low, high = axis.get_ylim()
+        ticks = [tick for tick in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if low <= np.log10(tick) <= high]
+        if len(ticks) > 1:
+            axis.set_yticks(np.log10(ticks), [str(tick) for tick in ticks])
+        else:  # all values are close together
+            axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{10**value:.3g}"))
+        crowded = len("".join(names.values())) > 24
+        axis.set_xticks(range(len(names)), list(names.values()), rotation=25 if crowded else 0)
         axis.set_title(f"{metric.text} (log scale)")
         axis.grid(axis="x", visible=False)
     figure.suptitle(f"{title}; bar: quartiles, circle: median, dash: mean", fontsize=9, color=GREY)
