@@ -12,6 +12,7 @@ rule part:
         "<logs>/part/{seed}-{part}.log",
     benchmark:
         "<benchmarks>/part/{seed}-{part}.tsv"
+    localrule: True
     conda:
         "../envs/core.yaml"
     threads: 1
@@ -37,6 +38,7 @@ rule validated:
         "<logs>/validated/{method}-{seed}.log",
     benchmark:
         "<benchmarks>/validated/{method}-{seed}.tsv"
+    localrule: True
     conda:
         "../envs/core.yaml"
     threads: 1

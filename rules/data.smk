@@ -9,6 +9,7 @@ rule fetch:
         "<logs>/fetch/{dataset}.log",
     benchmark:
         "<benchmarks>/fetch/{dataset}.tsv"
+    localrule: True
     conda:
         "../envs/core.yaml"
     threads: 1
@@ -32,6 +33,7 @@ rule pairs:
         "<logs>/pairs/{seed}.log",
     benchmark:
         "<benchmarks>/pairs/{seed}.tsv"
+    localrule: True
     conda:
         "../envs/core.yaml"
     threads: 1

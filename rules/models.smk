@@ -23,8 +23,9 @@ rule classifier:
         "../envs/core.yaml"
     threads: 1
     resources:
-        mem_mb=3000,
-        runtime=720,
+        mem_mb=grows(3000),
+        runtime=grows(720),
+        gpu=GPU,
     params:
         source=source("train_classifier.py"),
         dataset=config["dataset"],
@@ -51,8 +52,9 @@ rule density:
         "../envs/core.yaml"
     threads: 1
     resources:
-        mem_mb=3000,
-        runtime=60,
+        mem_mb=grows(3000),
+        runtime=grows(60),
+        gpu=GPU,
     params:
         source=source("fit_density.py"),
         dataset=config["dataset"],
@@ -77,8 +79,9 @@ rule vae:
         "../envs/core.yaml"
     threads: 1
     resources:
-        mem_mb=3000,
-        runtime=240,
+        mem_mb=grows(3000),
+        runtime=grows(240),
+        gpu=GPU,
     params:
         source=source("train_vae.py"),
         dataset=config["dataset"],
@@ -104,8 +107,9 @@ rule autoencoder:
         "../envs/core.yaml"
     threads: 1
     resources:
-        mem_mb=3000,
-        runtime=240,
+        mem_mb=grows(3000),
+        runtime=grows(240),
+        gpu=GPU,
     params:
         source=source("train_autoencoder.py"),
         dataset=config["dataset"],
@@ -131,8 +135,9 @@ rule wgan:
         "../envs/core.yaml"
     threads: 1
     resources:
-        mem_mb=3000,
-        runtime=720,
+        mem_mb=grows(3000),
+        runtime=grows(720),
+        gpu=GPU,
     params:
         source=source("train_wgan.py"),
         dataset=config["dataset"],

@@ -28,8 +28,9 @@ rule class_autoencoders:
         "../envs/core.yaml"
     threads: 1
     resources:
-        mem_mb=3000,
-        runtime=60,
+        mem_mb=grows(3000),
+        runtime=grows(60),
+        gpu=GPU,
     params:
         source=source("train_class_autoencoders.py"),
         dataset=config["dataset"],
@@ -56,8 +57,9 @@ rule realism_scores:
         "../envs/core.yaml"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=240,
+        mem_mb=grows(2000),
+        runtime=grows(240),
+        gpu=GPU,
     params:
         source=source("score_realism.py"),
         settings=config["realism"]["anogan"],
@@ -83,8 +85,9 @@ rule reference_scores:
         "../envs/core.yaml"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=60,
+        mem_mb=grows(2000),
+        runtime=grows(60),
+        gpu=GPU,
     params:
         source=source("score_realism.py"),
         settings=config["realism"]["anogan"],
@@ -109,8 +112,9 @@ rule sanity_scores:
         "../envs/core.yaml"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=1440,
+        mem_mb=grows(2000),
+        runtime=grows(1440),
+        gpu=GPU,
     params:
         source=source("score_dataset.py"),
         settings=config["realism"]["anogan"],

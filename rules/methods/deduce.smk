@@ -19,8 +19,9 @@ rule deduce:
         "../../envs/core.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
-        runtime=240,
+        mem_mb=grows(4000),
+        runtime=grows(240),
+        gpu=GPU,
     params:
         source=source("run_deduce.py"),
         settings=settings("deduce"),

@@ -17,8 +17,9 @@ rule jsma:
         "../../envs/core.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
-        runtime=240,
+        mem_mb=grows(4000),
+        runtime=grows(240),
+        gpu=GPU,
     params:
         source=source("run_jsma.py"),
         settings=settings("jsma"),

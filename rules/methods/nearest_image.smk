@@ -18,8 +18,9 @@ rule nearest_image:
         "../../envs/core.yaml"
     threads: 1
     resources:
-        mem_mb=3000,
-        runtime=30,
+        mem_mb=grows(3000),
+        runtime=grows(30),
+        gpu=GPU,
     params:
         source=source("run_nearest_image.py"),
         settings=settings("nearest_image"),

@@ -19,8 +19,9 @@ rule revise:
         "../../envs/core.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
-        runtime=1440,
+        mem_mb=grows(4000),
+        runtime=grows(1440),
+        gpu=GPU,
     params:
         source=source("run_revise.py"),
         settings=settings("revise"),

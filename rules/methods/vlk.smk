@@ -68,8 +68,8 @@ rule vlk_alibi:
         "../../envs/alibi.yaml"
     threads: 1
     resources:
-        mem_mb=6000,
-        runtime=2880,
+        mem_mb=grows(6000),
+        runtime=grows(2880),
     params:
         **ALIBI_PARAMS,
         python=ALIBI_PYTHON,
@@ -141,8 +141,9 @@ else:
             "../../envs/core.yaml"
         threads: 1
         resources:
-            mem_mb=4000,
-            runtime=1440,
+            mem_mb=grows(4000),
+            runtime=grows(1440),
+            gpu=GPU,
         params:
             source=source("run_vlk.py"),
             settings=VLK_SETTINGS,

@@ -134,7 +134,9 @@ def test_the_whole_workflow_gives_the_same_files_as_a_local_run(slurm, checkout,
 def test_jobs_that_fail_are_cancelled_or_run_out_of_time_come_back_with_more(slurm, faulty):
     for shard, fault in {"1-000": "fail", "1-001": "hang", "1-002": "hang"}.items():
         (faulty.root / "faults" / shard).write_text(fault)
-    canceller = threading.Thread(target=cancel, args=(slurm, "rule_faulty_wildcards_1_001"))
+    canceller = threading.Thread(
+        target=cancel, args=(slurm, "rule_faulty_wildcards_1_001", faulty.root / "faults/1-001")
+    )
     canceller.start()
     run = submit(slurm, faulty.root, "counterfactuals", config="faults.yaml")
     canceller.join()
@@ -147,16 +149,15 @@ def test_jobs_that_fail_are_cancelled_or_run_out_of_time_come_back_with_more(slu
     assert len(again) == 3 and all("mem=600M" in job["Tres"] for job in again)
 
 
-def cancel(slurm: Cluster, comment: str) -> None:
+def cancel(slurm: Cluster, comment: str, fault: Path) -> None:
+    """Cancels the running job of that comment, once its script has begun to hang."""
     end = time.monotonic() + 300
-    while time.monotonic() < end:
-        for line in slurm.run("squeue", "--noheader", "--states=RUNNING", "--format=%i %k").splitlines():
-            job, _, text = line.strip().partition(" ")
-            if text == comment:
-                time.sleep(8)  # so that the script has begun, and the fault is spent
-                slurm.run("scancel", job)
-                return
+    while fault.exists() and time.monotonic() < end:
         time.sleep(0.5)
+    for line in slurm.run("squeue", "--noheader", "--states=RUNNING", "--format=%i %k").splitlines():
+        job, _, text = line.strip().partition(" ")
+        if text == comment:
+            slurm.run("scancel", job)
 
 
 def test_a_permanent_failure_leaves_the_rest_done_on_a_cluster_without_gpus(slurm, faulty):
