@@ -35,7 +35,13 @@ class AnoGAN:
     reset_step_per_restart: bool = False
     seed: int = 0
 
-    def score(self, wgan: WGAN, images: np.ndarray, keys: Sequence[tuple[int | str, ...]]) -> np.ndarray:
+    def score(
+        self,
+        wgan: WGAN,
+        images: np.ndarray,
+        keys: Sequence[tuple[int | str, ...]],
+        dtype: torch.dtype = torch.float32,
+    ) -> np.ndarray:
         """images: (n, channels, 28, 28) in [0, 1]; keys: what seeds each one's starting points → scores (n,).
 
         The score is the least over the restarts of the loss where its descent ended. NaN for an image with NaN or
@@ -48,7 +54,7 @@ class AnoGAN:
         scorable = np.flatnonzero(finite).tolist()
         if len(scorable):
             starts = torch.stack([self._starts(wgan, keys[i]) for i in scorable]).flatten(0, 1)
-            losses = self._descend(wgan, torch.as_tensor(images[scorable]), starts)
+            losses = self._descend(wgan, torch.as_tensor(images[scorable]).to(dtype), starts.to(dtype))
             scores[scorable] = losses.unflatten(0, (-1, self.restarts)).amin(1).numpy()
         return scores
 
@@ -65,10 +71,10 @@ class AnoGAN:
         """The losses (n · restarts,) where the descents from `starts` (n · restarts, latent) end."""
         device = compute.device()
         rows = ROWS.get(device.type, ROWS["cpu"])
-        frozen = FrozenWGAN(wgan.to(device), rows, self.feature_weight)
+        frozen = FrozenWGAN(wgan.to(device), rows, self.feature_weight, starts.dtype)
         restart = torch.arange(len(starts)) % self.restarts
         step_sizes = self.step_size * (torch.ones(len(starts)) if self.reset_step_per_restart else DECAY**restart)
-        losses = torch.empty(len(starts))
+        losses = torch.empty(len(starts), dtype=starts.dtype)
         for done, block in enumerate(_blocks(len(starts), rows)):
             # A last block that is not full repeats its rows: every block has the same shape, so the same arithmetic.
             image = images[block // self.restarts]
