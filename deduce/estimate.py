@@ -4,7 +4,6 @@ A past run is its config and the records of its jobs; a planned one is its confi
 job is taken to be proportional to the powers of config keys in `PROPORTIONAL`, after a constant start.
 """
 
-import ast
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -77,17 +76,11 @@ class Run:
     jobs: list[Job]
 
 
-def read_benchmark(path: str | Path) -> list[Job]:
-    """The jobs in one benchmark file of Snakemake; none if it was written without `--benchmark-extended`."""
+def read_benchmark(path: str | Path, rule: str, wildcards: Mapping[str, str]) -> list[Job]:
+    """The measured jobs in a benchmark file that Snakemake wrote for this rule and these wildcards."""
     table = pd.read_csv(path, sep="\t")
-    if "rule_name" not in table:
-        return []
-    columns = zip(table["rule_name"], table["wildcards"], table["s"], table["max_rss"], strict=True)
-    return [
-        # A job shorter than the measuring interval has no memory on record.
-        Job(rule, ast.literal_eval(wildcards), float(seconds), float(pd.to_numeric(memory, errors="coerce")))
-        for rule, wildcards, seconds, memory in columns
-    ]
+    memory = pd.to_numeric(table["max_rss"], errors="coerce")  # a job too short to be sampled has none on record
+    return [Job(rule, wildcards, float(seconds), float(peak)) for seconds, peak in zip(table["s"], memory, strict=True)]
 
 
 def measured(runs: Iterable[Run]) -> pd.DataFrame:

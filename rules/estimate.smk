@@ -25,6 +25,7 @@ rule estimate:
         config=config,
         snakefile=str(ROOT / "Snakefile"),
         runs=PAST_RUNS,
+        benchmarks=f"results/{config['name']}/benchmarks",
         # A run that has gone on since the last estimate makes a new one.
         newest=max((path.stat().st_mtime for run in PAST_RUNS for path in Path(run).glob("benchmarks/**")), default=0),
     script:

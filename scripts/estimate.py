@@ -25,28 +25,34 @@ with SnakemakeApi(OutputSettings(dryrun=True)) as api:
         snakefile=Path(snakemake.params.snakefile),
     )
     workflow.dag(dag_settings=DAGSettings(targets={"all"}, forceall=True)).execute_workflow(executor="dryrun")
-    planned = [
-        estimate.Job(
-            planned.rule.name,
-            planned.wildcards_dict,
-            gpu=bool(planned.resources.get("gpu")),
-            requested_mb=planned.resources.get("mem_mb"),
-            requested_minutes=planned.resources.get("runtime"),
+    planned = {
+        # By the path of its record in a run's folder, which is the same in all runs.
+        str(Path(job.benchmark).relative_to(snakemake.params.benchmarks)): estimate.Job(
+            job.rule.name,
+            job.wildcards_dict,
+            gpu=bool(job.resources.get("gpu")),
+            requested_mb=job.resources.get("mem_mb"),
+            requested_minutes=job.resources.get("runtime"),
         )
-        for planned in workflow._workflow.dag.jobs
-        if planned.output
-    ]
+        for job in workflow._workflow.dag.jobs
+        if job.benchmark
+    }
 logging.disable(logging.NOTSET)
 
 runs = []
 for folder in sorted(Path(name) for name in snakemake.params.runs):
-    jobs = [job for path in sorted(folder.glob("benchmarks/**/*.tsv")) for job in estimate.read_benchmark(path)]
+    records = {path: folder / "benchmarks" / path for path in planned if (folder / "benchmarks" / path).exists()}
+    jobs = [
+        measured
+        for path, record in records.items()
+        for measured in estimate.read_benchmark(record, planned[path].rule, planned[path].wildcards)
+    ]
     runs.append(estimate.Run(folder.name, load_json(folder / "config.json"), jobs))
 if not any(run.jobs for run in runs):
     raise InputError("no past run to learn from: run a small experiment first, e.g. `snakemake --cores 2`.")
 
 measured = estimate.measured(runs)
-table = estimate.estimate(planned, config, runs).sort_values("hours", ascending=False)
+table = estimate.estimate(planned.values(), config, runs).sort_values("hours", ascending=False)
 totals = estimate.totals(table)
 unknown = ", ".join(table.loc[table["hours"].isna(), "rule"]) or "none"
 page = f"""# What `{config["name"]}` will cost
