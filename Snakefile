@@ -68,6 +68,9 @@ else:
             clone_needed,
 
 
+include: "rules/report.smk"
+
+
 onstart:
     save_json(f"results/{config['name']}/config.json", EXPERIMENT)  # what these results are of, from the first minute
 
@@ -82,3 +85,4 @@ rule all:
     input:
         rules.tables.input,
         rules.figures.input,
+        rules.report.input,

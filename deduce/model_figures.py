@@ -1,5 +1,9 @@
 """Pictures of the models: how they learnt, and what the generative ones make."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import matplotlib
 
 matplotlib.use("Agg")
@@ -7,7 +11,9 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from torch import Tensor
+
+if TYPE_CHECKING:  # training curves are drawn from stored records, where there is no torch
+    from torch import Tensor
 
 NOT_CURVES = ("epoch", "seconds")
 

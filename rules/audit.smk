@@ -30,8 +30,9 @@ rule audit:
 
 
 rule published:
-    """The authors' results: every table and figure that they give, and the audit."""
+    """The authors' results: every table and figure that they give, the audit, and the page of it all."""
     input:
         rules.tables.input,
         rules.figures.input,
         rules.audit.output,
+        "<results>/report.html",
