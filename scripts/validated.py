@@ -4,11 +4,13 @@ from _job import job
 
 log = job(snakemake)
 
-from deduce.shards import Pairs, Shard, merge
+from deduce.shards import ContractError, Pairs, Shard, merge
 
 shards = []
 for path, asked in zip(snakemake.input.shards, snakemake.input.parts, strict=True):
     shard = Shard.load(path)
+    if shard.metadata["method"] != snakemake.wildcards.method.split("@")[0] or "as_published" in shard.metadata:
+        raise ContractError(f"{path}: its metadata says that {shard.metadata['method']!r} made it, not this method")
     shard.answers(Pairs.load(asked), path)
     shards.append(shard)
 joined = merge(shards, Pairs.load(snakemake.input.pairs))
