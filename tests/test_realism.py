@@ -118,7 +118,7 @@ def test_the_fast_path_gives_the_textbooks_scores(wgan, images, count, changes):
     found = anogan.score(wgan, images, keys)
     assert np.abs(found - expected.numpy()).max() < 1e-3
     before = AnoGAN(**(settings | {"steps": 1})).score(wgan, images, keys)
-    assert (found < before - 0.3).all()  # it went somewhere, by far more than the tolerance
+    assert (found < before).all() and (before - found).mean() > 0.2  # far more than the tolerance
 
 
 def test_the_schedule_is_the_released_one(wgan, images):
