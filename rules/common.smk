@@ -48,6 +48,10 @@ PARTS = [f"{part:03d}" for part in range(config["shards_per_seed"])]
 # asks for what it was given: none on a cluster without GPUs (slurm/config.yaml), where srun would refuse to be asked.
 GPU = 1 if workflow.is_main_process else int("SLURM_GPUS" in os.environ)
 
+# The threads of a measurement: all cores of a local run, so that nothing runs beside it; the one of its job on a cluster.
+# (`workflow.cores` refuses to answer where there is no --cores.)
+ALL_CORES = workflow.resource_settings.cores or 1 if workflow.is_main_process else 1
+
 # A cached file that is no longer what it was would be used unnoticed: Snakemake only sees that it exists.
 if workflow.is_main_process:
     for dataset, facts in DATASETS.items():

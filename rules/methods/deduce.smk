@@ -42,7 +42,7 @@ use rule deduce as time_deduce with:
         "<logs>/timing/deduce.log",
     benchmark:
         "<benchmarks>/timing/deduce.tsv"
-    threads: max(1, workflow.cores or 1)  # all of them: nothing may run beside a measurement
+    threads: ALL_CORES  # all of them: nothing may run beside a measurement
     params:
         source=source("run_deduce.py"),
         settings=settings("deduce"),

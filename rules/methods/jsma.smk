@@ -38,7 +38,7 @@ use rule jsma as time_jsma with:
         "<logs>/timing/jsma.log",
     benchmark:
         "<benchmarks>/timing/jsma.tsv"
-    threads: max(1, workflow.cores or 1)  # all of them: nothing may run beside a measurement
+    threads: ALL_CORES  # all of them: nothing may run beside a measurement
     params:
         source=source("run_jsma.py"),
         settings=settings("jsma"),

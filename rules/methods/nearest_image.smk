@@ -41,7 +41,7 @@ use rule nearest_image as time_nearest_image with:
         "<logs>/timing/nearest_image.log",
     benchmark:
         "<benchmarks>/timing/nearest_image.tsv"
-    threads: max(1, workflow.cores or 1)  # all of them: nothing may run beside a measurement
+    threads: ALL_CORES  # all of them: nothing may run beside a measurement
     params:
         source=source("run_nearest_image.py"),
         settings=settings("nearest_image"),

@@ -42,7 +42,7 @@ use rule revise as time_revise with:
         "<logs>/timing/revise.log",
     benchmark:
         "<benchmarks>/timing/revise.tsv"
-    threads: max(1, workflow.cores or 1)  # all of them: nothing may run beside a measurement
+    threads: ALL_CORES  # all of them: nothing may run beside a measurement
     params:
         source=source("run_revise.py"),
         settings=settings("revise"),

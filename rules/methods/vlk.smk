@@ -91,7 +91,7 @@ use rule vlk_alibi as time_vlk_alibi with:
         "<logs>/timing/vlk_alibi.log",
     benchmark:
         "<benchmarks>/timing/vlk_alibi.tsv"
-    threads: max(1, workflow.cores or 1)  # all of them: nothing may run beside a measurement
+    threads: ALL_CORES  # all of them: nothing may run beside a measurement
     params:
         **ALIBI_PARAMS,
         python=ALIBI_PYTHON,
@@ -161,7 +161,7 @@ else:
             "<logs>/timing/vlk.log",
         benchmark:
             "<benchmarks>/timing/vlk.tsv"
-        threads: max(1, workflow.cores or 1)  # all of them: nothing may run beside a measurement
+        threads: ALL_CORES  # all of them: nothing may run beside a measurement
         params:
             source=source("run_vlk.py"),
             settings=VLK_SETTINGS,
