@@ -5,37 +5,37 @@ POINTS = ["l0", "l1"] + (["agan"] if stored("realism/*") else [])
 TABLE_FILES = ["<results>/tables/references.csv", *stored("tables/*.csv")]
 FIGURE_FILES = []
 
+if STORED and stored("models/*.csv"):
+
+    rule training_figure:
+        """Draw the stored training records."""
+        input:
+            stored("models/*.csv"),
+        output:
+            report("<results>/figures/training.png", category="Models", labels={"what": "training curves"}),
+            "<results>/figures/training.pdf",
+        log:
+            "<logs>/training_figure.log",
+        benchmark:
+            "<benchmarks>/training_figure.tsv"
+        conda:
+            "../envs/core.yaml"
+        threads: 1
+        resources:
+            mem_mb=1000,
+            runtime=5,
+        params:
+            source=source("training_figure.py"),
+        script:
+            "../scripts/training_figure.py"
+
+
 if config["published"]:
     TABLE_FILES += rules.audit.output
-elif STORED:
-    if stored("models/*.csv"):
-
-        rule training_figure:
-            """Draw the stored training records."""
-            input:
-                stored("models/*.csv"),
-            output:
-                report("<results>/figures/training.png", category="Models", labels={"what": "training curves"}),
-                "<results>/figures/training.pdf",
-            log:
-                "<logs>/training_figure.log",
-            benchmark:
-                "<benchmarks>/training_figure.tsv"
-            conda:
-                "../envs/core.yaml"
-            threads: 1
-            resources:
-                mem_mb=1000,
-                runtime=5,
-            params:
-                source=source("training_figure.py"),
-            script:
-                "../scripts/training_figure.py"
-
-        FIGURE_FILES += rules.training_figure.output
-
-else:
-    FIGURE_FILES += [*rules.training_figure.output, *rules.generative_figures.output, *rules.sanity_checks.output.figures]
+elif not STORED:
+    FIGURE_FILES += [*rules.generative_figures.output, *rules.sanity_checks.output.figures]
+if stored("models/*.csv"):
+    FIGURE_FILES += rules.training_figure.output
 
 
 rule metric_figures:

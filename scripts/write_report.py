@@ -27,10 +27,10 @@ def test_sets():
         yield TestSet(int(seed), Pairs.load(pairs), answers, table[table["seed"] == int(seed)])
 
 
-def by_name(paths):
+def by_name(paths, read=Path.read_text):
     named = {}
     for path in map(Path, paths):
-        named.setdefault(path.stem, {})[path.suffix[1:]] = path
+        named.setdefault(path.stem, {})[path.suffix[1:]] = read(path)
     return named
 
 
@@ -38,16 +38,16 @@ run = page.Run(
     experiment=snakemake.params.experiment,
     results=table,
     sets=test_sets(),
-    tables={name: pd.read_csv(files["csv"]) for name, files in by_name(asked.tables).items()},
-    texts={name: {kind: path.read_text() for kind, path in files.items()} for name, files in by_name(asked.tables).items()},
-    figures={name: {kind: path.read_bytes() for kind, path in files.items()} for name, files in by_name(asked.figures).items()},
+    tables={Path(path).stem: pd.read_csv(path) for path in asked.tables if path.endswith(".csv")},
+    texts=by_name(asked.tables),
+    figures=by_name(asked.figures, Path.read_bytes),
     records={Path(path).stem: pd.read_csv(path) for path in asked.records},
     timing=pd.concat(map(pd.read_csv, asked.timing)) if asked.timing else pd.DataFrame(),
     manifest=load_json(asked.manifest),
     sums=Path(asked.sums).read_text(),
     benchmarks=page.durations(output.parent / "benchmarks"),
     published=snakemake.params.published,
-)  # fmt: skip
+)
 with atomic(output) as temporary:
     temporary.write_text(page.render(run), encoding="utf-8")
 log.info("%s: %.1f MB", output, output.stat().st_size / 1e6)

@@ -101,7 +101,7 @@ def _pairs(keys: pd.DataFrame) -> Iterable[tuple[int, int]]:
 
 def _numbers(mine: pd.DataFrame) -> dict[str, list[Any]]:
     """Columns of the results table, with null where there is no number."""
-    columns = {"found": [int(found) for found in mine["found"]]}
+    columns: dict[str, list[Any]] = {"found": [int(found) for found in mine["found"]]}
     for name in ("confidence_before", "confidence", "iterations", *METRICS):
         if name in mine and mine[name].notna().any():
             columns[name] = [None if pd.isna(value) else float(value) for value in mine[name]]

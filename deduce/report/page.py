@@ -180,7 +180,7 @@ def _example(results: pd.DataFrame, method: str) -> list[int]:
 
 
 def differences(experiment: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Paper against code; where a config key chooses the reading, the one that this run has (None if it has no such)."""
+    """Paper against code; where a config key chooses the reading, `here` is this run's (None if it has no such key)."""
     listed = yaml.safe_load((FOLDER / "differences.yaml").read_text())
     for item in listed:
         switch = item.get("switch")
