@@ -23,7 +23,7 @@ install: .venv/.installed ## create .venv with pinned dependencies (nothing happ
 	@touch $@
 
 run: install ## run the workflow (CONFIG=config.yaml) and say where to look
-	@$(BIN)/snakemake --cores $(CORES) --configfile $(CONFIG) $(SNAKEMAKE_ARGS)
+	@$(BIN)/snakemake $(SNAKEMAKE_ARGS) --cores $(CORES) --configfile $(CONFIG)
 	@echo "Done. Look at: results/$(NAME)/report.html"
 
 test: install lint ## lint, unit tests and workflow tests

@@ -149,13 +149,11 @@ def settings(method):
 
 
 def raw_files(dataset):
-    """The raw files of a dataset, in the layout that torchvision reads; `{dataset}` makes the pattern of them all.
-
-    They are verified by their content, so their age does not matter: fetching them again reruns nothing.
-    """
-    if dataset in DATASETS:
-        return [ancient(f"<data>/{DATASETS[dataset].folder}/raw/{name}") for name in DATASETS[dataset].files]
-    return [f"<data>/{dataset}/raw/{name}" for name in DATASETS["mnist"].files]
+    """The raw files of a dataset, in the layout that torchvision reads; `{dataset}` makes the pattern of them all."""
+    facts = DATASETS.get(dataset)
+    return expand(
+        "<data>/{folder}/raw/{name}", folder=facts.folder if facts else "{dataset}", name=DATASETS["mnist"].files
+    )
 
 
 def classifier_settings(name):

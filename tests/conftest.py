@@ -20,7 +20,7 @@ class Checkout:
     root: Path
 
     def snakemake(self, *arguments: str, config: str = "config/test.yaml", **environment: str):
-        command = [str(BIN / "snakemake"), "--cores", "2", "--configfile", config, *arguments]
+        command = [str(BIN / "snakemake"), *arguments, "--cores", "2", "--configfile", config]
         return subprocess.run(
             command,
             cwd=self.root,
