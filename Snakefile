@@ -15,6 +15,9 @@ configfile: "config.yaml"
 include: "rules/common.smk"
 
 
+report: "report/workflow.rst"
+
+
 pathvars:
     data="results/data",
     results=f"results/{config['name']}",

@@ -24,7 +24,12 @@ rule results_table:
         shards=stored("counterfactuals/*"),
         scores=stored("realism/*"),
     output:
-        results=report("<results>/results.csv", category="Results", labels={"what": "one row per counterfactual"}),
+        results=report(
+            "<results>/results.csv",
+            caption="../report/results.rst",
+            category="Results",
+            labels={"what": "one row per counterfactual"},
+        ),
         references="<results>/tables/references.csv",
     log:
         "<logs>/results_table.log",
@@ -71,8 +76,18 @@ rule statistical_tests:
     input:
         "<results>/results.csv",
     output:
-        tests=report("<results>/tables/tests.csv", category="Tables", labels={"what": "paired tests"}),
-        success=report("<results>/tables/success.csv", category="Tables", labels={"what": "success rates"}),
+        tests=report(
+            "<results>/tables/tests.csv",
+            caption="../report/tests.rst",
+            category="Tables",
+            labels={"what": "paired tests"},
+        ),
+        success=report(
+            "<results>/tables/success.csv",
+            caption="../report/tests.rst",
+            category="Tables",
+            labels={"what": "success rates"},
+        ),
     log:
         "<logs>/statistical_tests.log",
     benchmark:
@@ -96,7 +111,15 @@ rule write_tables:
         references="<results>/tables/references.csv",
         timing=stored("timing/*"),
     output:
-        report(expand("<results>/tables/{table}.csv", table=TABLES), category="Tables"),
+        [
+            report(
+                f"<results>/tables/{table}.csv",
+                caption="../report/tables.rst",
+                category="Tables",
+                labels={"what": table.replace("_", " ")},
+            )
+            for table in TABLES
+        ],
         expand("<results>/tables/{table}.{format}", table=TABLES, format=["md", "tex"]),
     log:
         "<logs>/write_tables.log",
@@ -123,7 +146,12 @@ rule check_claims:
         timing=stored("timing/*"),
         sanity=stored("tables/sanity.csv"),
     output:
-        report("<results>/tables/claims.csv", category="Claims", labels={"what": "the paper's claims"}),
+        report(
+            "<results>/tables/claims.csv",
+            caption="../report/claims.rst",
+            category="Claims",
+            labels={"what": "the paper's claims"},
+        ),
         "<results>/tables/claims.md",
         "<results>/tables/claims.tex",
     log:
@@ -152,7 +180,15 @@ rule draw_figures:
         timing=stored("timing/*"),
         stored=stored("features.npz") + stored("reconstructions.npz"),
     output:
-        report(expand("<results>/figures/{figure}.png", figure=FIGURES), category="Figures"),
+        [
+            report(
+                f"<results>/figures/{figure}.png",
+                caption="../report/figures.rst",
+                category="Figures",
+                labels={"what": figure.replace("_", " ")},
+            )
+            for figure in FIGURES
+        ],
         expand("<results>/figures/{figure}.pdf", figure=FIGURES),
     log:
         "<logs>/draw_figures.log",

@@ -161,6 +161,7 @@ rule model_card:
     output:
         report(
             "<results>/tables/model_card.csv",
+            caption="../report/models.rst",
             category="Models",
             labels={"what": "model card"},
         ),
@@ -189,6 +190,7 @@ rule training_figure:
     output:
         report(
             "<results>/figures/training.png",
+            caption="../report/models.rst",
             category="Models",
             labels={"what": "training curves"},
         ),
@@ -220,6 +222,7 @@ rule generative_figures:
         wgan=[
             report(
                 "<results>/figures/wgan_samples.png",
+                caption="../report/models.rst",
                 category="Models",
                 labels={"what": "WGAN samples"},
             ),
@@ -228,6 +231,7 @@ rule generative_figures:
         vae=[
             report(
                 "<results>/figures/reconstructions.png",
+                caption="../report/models.rst",
                 category="Models",
                 labels={"what": "reconstructions"},
             ),

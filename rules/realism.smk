@@ -129,10 +129,20 @@ rule sanity_checks:
     input:
         expand("<results>/sanity/{judged}.npz", judged=JUDGED),
     output:
-        csv=report("<results>/tables/sanity.csv", category="Realism", labels={"what": "sanity checks"}),
+        csv=report(
+            "<results>/tables/sanity.csv",
+            caption="../report/realism.rst",
+            category="Realism",
+            labels={"what": "sanity checks"},
+        ),
         markdown="<results>/tables/sanity.md",
         figures=[
-            report("<results>/figures/sanity_roc.png", category="Realism", labels={"what": "sanity checks, ROC"}),
+            report(
+                "<results>/figures/sanity_roc.png",
+                caption="../report/realism.rst",
+                category="Realism",
+                labels={"what": "sanity checks, ROC"},
+            ),
             "<results>/figures/sanity_roc.pdf",
         ],
     log:

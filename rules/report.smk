@@ -12,7 +12,12 @@ if STORED and stored("models/*.csv"):
         input:
             stored("models/*.csv"),
         output:
-            report("<results>/figures/training.png", category="Models", labels={"what": "training curves"}),
+            report(
+                "<results>/figures/training.png",
+                caption="../report/models.rst",
+                category="Models",
+                labels={"what": "training curves"},
+            ),
             "<results>/figures/training.pdf",
         log:
             "<logs>/training_figure.log",
@@ -43,7 +48,15 @@ rule metric_figures:
     input:
         "<results>/results.csv",
     output:
-        report(expand("<results>/figures/points_{metric}.png", metric=POINTS), category="Figures"),
+        [
+            report(
+                f"<results>/figures/points_{metric}.png",
+                caption="../report/figures.rst",
+                category="Figures",
+                labels={"what": f"every point, {metric}"},
+            )
+            for metric in POINTS
+        ],
         expand("<results>/figures/points_{metric}.pdf", metric=POINTS),
     log:
         "<logs>/metric_figures.log",
@@ -76,7 +89,7 @@ rule write_report:
         sums="<artifacts>/SHA256SUMS",
         template=[path for path in (ROOT / "deduce" / "report").rglob("*") if path.suffix[1:] in PAGE_PARTS],
     output:
-        "<results>/report.html",
+        report("<results>/report.html", caption="../report/page.rst", category="Page", labels={"what": "the page"}),
     log:
         "<logs>/write_report.log",
     benchmark:
