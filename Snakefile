@@ -28,7 +28,7 @@ pathvars:
 
 wildcard_constraints:
     dataset="[A-Za-z]+",
-    seed="|".join(SEEDS),
+    seed="|".join(USED_SEEDS),
     part=r"\d{3}",
 
 
@@ -49,12 +49,13 @@ else:
     include: "rules/reconstructions.smk"
     include: "rules/manifest.smk"
 
-    for method in METHODS:
+    for method in USED_METHODS:
 
         include: f"rules/methods/{method}.smk"
 
 
 include: "rules/evaluation.smk"
+include: "rules/sweeps.smk"
 include: "rules/archive.smk"
 include: "rules/estimate.smk"
 

@@ -34,6 +34,14 @@ def checked(config: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
     return config
 
 
+def in_order(config: Any, default: Any) -> Any:
+    """`config` with its keys in the order of `default`, new ones last: overlays that Snakemake merges disturb it."""
+    if not (isinstance(config, dict) and isinstance(default, dict)):
+        return config
+    keys = [*(key for key in default if key in config), *(key for key in config if key not in default)]
+    return {key: in_order(config[key], default.get(key)) for key in keys}
+
+
 def defaults(schema: dict[str, Any]) -> dict[str, Any]:
     return _with_defaults({}, schema)
 

@@ -8,14 +8,15 @@ from fnmatch import fnmatch
 from importlib.util import find_spec
 from pathlib import Path
 
+import yaml
 from snakemake.exceptions import WorkflowError
 
 ROOT = Path(workflow.basedir)
 sys.path.insert(0, str(ROOT))  # so that `import deduce` works before anything is installed
 
-from deduce import provenance
+from deduce import provenance, sweeps
 from deduce.artifacts import save_json
-from deduce.config import checked, schema
+from deduce.config import checked, in_order, schema
 from deduce.datasets import DATASETS
 from deduce.errors import InputError
 from deduce.evaluation import paper
@@ -24,22 +25,41 @@ from deduce.fetch import corrupted
 
 AVAILABLE_METHODS = [path.stem for path in (ROOT / "rules" / "methods").glob("*.smk")]
 
+# Which of the models' settings a sweep can vary, and the models that rules/models.smk makes of each value, as `ddu-c3`.
+VARIED_MODELS = {"ddu.coefficient": {"ddu": "-c", "density": "-c"}}
+
 # Stored results say themselves which experiment they are of; only its name can be overridden (`--config name=...`).
 STORED = None
 try:
     if config.get("published"):
+        from deduce.evaluation import published_validation
+
         AVAILABLE_METHODS += paper.EXPERIMENT["methods"]
-        config |= paper.EXPERIMENT
+        config |= paper.EXPERIMENT | {"sweeps": published_validation.sweeps(config["published"])}
     elif config.get("artifacts"):
         STORED = Bundle(config["artifacts"])
         AVAILABLE_METHODS += STORED.experiment["methods"]
         name = workflow.config_settings.overwrite_config.get("name", STORED.experiment["name"])
-        config |= STORED.experiment | {"name": name}
-    config = checked(config, schema(ROOT / "schemas", set(AVAILABLE_METHODS)))
+        config |= STORED.experiment | {"name": name, "sweeps": {}}
+    SCHEMA = schema(ROOT / "schemas", set(AVAILABLE_METHODS))
+    config = in_order(checked(config, SCHEMA), yaml.safe_load((ROOT / "config.yaml").read_text()))
+    EXPERIMENT = {key: value for key, value in config.items() if key not in ("artifacts", "published")}
+    if config["published"]:
+        EXPERIMENT = paper.EXPERIMENT | {"sweeps": config["sweeps"]}
+    elif STORED:
+        EXPERIMENT = STORED.config
+    SWEEPS = sweeps.declared(EXPERIMENT)
+    if workflow.is_main_process and not (STORED or config["published"]):
+        for sweep in SWEEPS.values():
+            text = (ROOT / "rules" / "methods" / f"{sweep.method}.smk").read_text()
+            used = {key for key in VARIED_MODELS if f'model("{key.partition(".")[0]}"' in text}
+            sweeps.check(sweep, config, SCHEMA, used)
 except InputError as error:
     sys.exit(str(error))
 
 METHODS = config["methods"]
+USED_METHODS = list(dict.fromkeys([*METHODS, *(sweep.method for sweep in SWEEPS.values())]))
+USED_SEEDS = sorted({*map(str, config["seeds"]), *(seed for sweep in SWEEPS.values() for seed in sweep.on)})
 SEEDS = [str(seed) for seed in config["seeds"]]
 OUTLIERS = "fashion_mnist" if config["dataset"] == "mnist" else "mnist"  # what is surely not of the dataset
 PARTS = [f"{part:03d}" for part in range(config["shards_per_seed"])]
@@ -79,6 +99,7 @@ else:
         ARTIFACTS += expand("realism/{kind}/{seed}.npz", kind=[*METHODS, "original", "reconstruction"], seed=SEEDS)
     if config["published"]:
         ARTIFACTS += ["reconstructions.npz", "summaries.csv"]
+        ARTIFACTS += sorted({file for sweep in SWEEPS.values() for file in sweep.artifacts()})
     else:
         # A method that wants a row in table 2 has a rule time_NAME in its file.
         rule_files = {method: (ROOT / "rules" / "methods" / f"{method}.smk").read_text() for method in METHODS}
@@ -88,11 +109,12 @@ else:
         ARTIFACTS += ["tables/model_card.csv", "tables/sanity.csv", "reconstructions.npz"]
         if any("<results>/features.npz" in text for text in rule_files.values()):
             ARTIFACTS += ["features.npz"]
-EXPERIMENT = {key: value for key, value in config.items() if key not in ("artifacts", "published")}
-if config["published"]:
-    EXPERIMENT = paper.EXPERIMENT
-elif STORED:
-    EXPERIMENT = STORED.config
+# Sweeps are no part of the default target. Those that are there belong to the artefacts, the claims and the report.
+if STORED or config["published"]:
+    MADE_SWEEPS = [name for name, sweep in SWEEPS.items() if set(sweep.artifacts()) <= set(ARTIFACTS)]
+else:
+    MADE_SWEEPS = [name for name in SWEEPS if Path("results", config["name"], "tables", f"{name}.csv").exists()]
+    ARTIFACTS += sorted({file for name in MADE_SWEEPS for file in SWEEPS[name].artifacts()} - set(ARTIFACTS))
 # A sceptic's pandas, scipy and matplotlib write no Parquet: then there is the CSV alone.
 PARQUET = ["<results>/results.parquet"] if find_spec("pyarrow") else []
 
@@ -101,8 +123,13 @@ if workflow.is_main_process:
 
 
 def stored(pattern):
-    """The artefacts of this experiment that match: what was not measured or not kept is not asked for."""
-    return [f"<artifacts>/{name}" for name in ARTIFACTS if fnmatch(name, pattern)]
+    """The artefacts of this experiment that match: what was not measured or not kept is not asked for.
+
+    Those of sweeps are no answers to the test sets, and only among all (`*`).
+    """
+    of_sweeps = {name for name in ARTIFACTS if "@" in name or Path(name).stem == sweeps.VALIDATION}
+    chosen = [name for name in ARTIFACTS if pattern == "*" or name not in of_sweeps]
+    return [f"<artifacts>/{name}" for name in chosen if fnmatch(name, pattern)]
 
 
 def clone_needed(wildcards):
@@ -117,8 +144,11 @@ def source(script):
 
 
 def shard(method):
-    """Where a method's rules write the shard of one job, the answer to the pair file of the same seed and part."""
-    return f"<results>/shards/{method}/{{seed}}/{{part}}.npz"
+    """Where a method's rules write the shard of one job, the answer to the pair file of the same seed and part.
+
+    The wildcard `method` is the method's name, or in a sweep that of a variant, as `jsma@step_size=0.1`.
+    """
+    return f"<results>/shards/{{method,{method}(@[^/]+)?}}/{{seed}}/{{part}}.npz"
 
 
 def grows(amount):
@@ -143,9 +173,51 @@ def failures(logs):
     return "\n".join([f"{len(lines) // 2} job(s) failed; the same command runs them again, and nothing else:", *lines])
 
 
-def settings(method):
+def section(method):
     """A method's section of the config, of the stored one if there is."""
     return (STORED.config if STORED else config).get(method, {})
+
+
+def settings(method, leave_out=()):
+    """What a method's script is given, by wildcards: its section of the config, with what a variant sets otherwise."""
+
+    def varied(wildcards):
+        variant = wildcards.get("method", method)
+        own = sweeps.overrides(variant) if variant.partition("@")[0] == method else {}
+        if fixed := set(own) & set(leave_out):
+            raise WorkflowError(f"No sweep can vary '{min(fixed)}' of {method}: it decides between rules.")
+        whole = section(method) | {key: value for key, value in own.items() if "." not in key}
+        return {key: value for key, value in whole.items() if key not in leave_out}
+
+    return varied
+
+
+def model(name, suffix):
+    """The file of a model that a method needs, by wildcards: of another model where a variant sets how it is trained."""
+
+    def path(wildcards):
+        file = name
+        for key, value in sweeps.overrides(wildcards.get("method", "")).items():
+            if name in VARIED_MODELS.get(key, {}):
+                file += f"{VARIED_MODELS[key][name]}{value:g}"
+        return f"<results>/models/{file}{suffix}"
+
+    return path
+
+
+def compared_sweeps(name):
+    """A sweep and those that it is compared on, by name."""
+    return {one: SWEEPS[one] for one in [name, *SWEEPS[name].compare_on] if one in SWEEPS}
+
+
+def sweep_inputs(kind):
+    """The artefacts of a sweep and of those that it is compared on, by wildcards: their `pairs` or `counterfactuals`."""
+
+    def files(wildcards):
+        names = dict.fromkeys(name for one in compared_sweeps(wildcards.sweep).values() for name in one.artifacts())
+        return [f"<artifacts>/{name}" for name in names if name.startswith(kind)]
+
+    return files
 
 
 def raw_files(dataset):

@@ -24,7 +24,10 @@ rule fetch:
 
 
 rule pairs:
-    """List a test set's (image, target) pairs: each image with every class but its own as target."""
+    """List a test set's (image, target) pairs: each image with every class but its own as target.
+
+    In place of a test set, `validation` is the batch of validation images that the paper tuned its settings on.
+    """
     input:
         data=raw_files(config["dataset"]),
     output:
@@ -43,7 +46,7 @@ rule pairs:
     params:
         source=source("pairs.py"),
         dataset=config["dataset"],
-        images=config["images_per_seed"],
+        images=lambda wildcards: config["validation_images" if wildcards.seed == sweeps.VALIDATION else "images_per_seed"],
     script:
         "../scripts/pairs.py"
 

@@ -44,7 +44,7 @@ rule results_table:
     params:
         source=source("results_table.py"),
         methods=METHODS,
-        settings={method: settings(method) for method in METHODS},
+        settings={method: section(method) for method in METHODS},
     script:
         "../scripts/results_table.py"
 

@@ -6,6 +6,7 @@ rule import_published:
     """Read the authors' tensors and scores into shards of our own format, as they are."""
     input:
         [str(path) for path in sorted(Path(config["published"]).glob("_testset_results*/*"))],
+        [str(path) for path in sorted(Path(config["published"]).glob("valset_batch/*"))],
     output:
         expand("<artifacts>/{name}", name=ARTIFACTS),
         manifest="<artifacts>/manifest.json",
@@ -25,5 +26,6 @@ rule import_published:
         clone=lambda wildcards: config["published"],
         config=EXPERIMENT,
         names=ARTIFACTS,
+        sweeps=[sweep.as_dict() for sweep in SWEEPS.values()],
     script:
         "../scripts/import_published.py"

@@ -1,4 +1,4 @@
-"""Rule `pairs`: the (image, target) pairs of one test set."""
+"""Rule `pairs`: the (image, target) pairs of one test set, or of the paper's validation batch."""
 
 from pathlib import Path
 
@@ -9,7 +9,11 @@ log = job(snakemake)
 from deduce import data
 
 root = Path(snakemake.input.data[0]).parents[2]
-images, labels = data.load(root, snakemake.params.dataset, "test")
-pairs = data.all_pairs(images, labels, data.test_set(int(snakemake.wildcards.seed), snakemake.params.images))
+seed, count = snakemake.wildcards.seed, snakemake.params.images
+if seed == "validation":
+    split, chosen = "validation", data.validation_batch(count)
+else:
+    split, chosen = "test", data.test_set(int(seed), count)
+pairs = data.all_pairs(*data.load(root, snakemake.params.dataset, split), chosen)
 pairs.save(snakemake.output[0])
-log.info("%d pairs of %d images", len(pairs), snakemake.params.images)
+log.info("%d pairs of %d images", len(pairs), count)

@@ -58,6 +58,14 @@ APPENDIX_B = {
     (1.0, 1e-4): (771.78, 54.72, 26.3),
     (1.0, 1e-5): (771.89, 54.11, 22.2),
 }
+# Both by the sweep's name in the config and the label of its point there, as evaluation/sweeps.key writes it.
+SWEEPS = {
+    "appendix_a": APPENDIX_A,
+    "appendix_b": {
+        f"lambda={weight:g},delta={step:.0e}".replace("e-0", "e-"): values
+        for (weight, step), values in APPENDIX_B.items()
+    },
+}
 FIRST_SEED, IMAGES_PER_SEED = 1, 100
 
 

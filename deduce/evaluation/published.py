@@ -49,18 +49,15 @@ def folder(clone: str | Path, seed: int) -> Path:
 def originals(clone: str | Path, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """The images (100, 1, 28, 28) float32 in [0, 1] and labels (100,) of a test set."""
     stem = f"orig_batch{'' if seed == 1 else seed}_{IMAGES}"
-    images = _tensor(folder(clone, seed) / f"{stem}_X.pt").reshape(IMAGES, 1, SIDE, SIDE)
-    return images.astype(np.float32), _tensor(folder(clone, seed) / f"{stem}_y.pt", (IMAGES,)).astype(np.int64)
+    images = read_tensor(folder(clone, seed) / f"{stem}_X.pt").reshape(IMAGES, 1, SIDE, SIDE)
+    return images.astype(np.float32), read_tensor(folder(clone, seed) / f"{stem}_y.pt", (IMAGES,)).astype(np.int64)
 
 
 def import_seed(clone: str | Path, seed: int) -> tuple[Pairs, dict[str, Shard], dict[str, Scores]]:
     """One test set: its 900 pairs, each method's shard, and the scores, also of originals and reconstructions."""
     images, labels = originals(clone, seed)
     first = IMAGES * (seed - 1)  # test set s is test images 100 (s - 1) to 100 s - 1
-    position, target = np.divmod(np.arange(IMAGES * CLASSES), CLASSES)
-    asked = target != labels[position]
-    position, target = position[asked], target[asked]
-    pairs = Pairs(first + position, labels[position], target, images[position], np.array(CLASSES))
+    pairs, asked = asked_pairs(images, labels, first)
     shards, scores = {}, {}
     for method, stored in METHODS.items():
         shards[method] = _shard(clone, seed, method, stored, pairs, asked)
@@ -75,16 +72,24 @@ def import_seed(clone: str | Path, seed: int) -> tuple[Pairs, dict[str, Shard], 
     return pairs, shards, scores
 
 
+def asked_pairs(images: np.ndarray, labels: np.ndarray, first: int) -> tuple[Pairs, np.ndarray]:
+    """The pairs whose target is not the image's own class, and where they are among images x classes, (n,) bool."""
+    position, target = np.divmod(np.arange(IMAGES * CLASSES), CLASSES)
+    asked = target != labels[position]
+    position, target = position[asked], target[asked]
+    return Pairs(first + position, labels[position], target, images[position], np.array(CLASSES)), asked
+
+
 def _shard(clone: str | Path, seed: int, method: str, stored: Stored, pairs: Pairs, asked: np.ndarray) -> Shard:
     place = folder(clone, seed)
-    images = _tensor(place / stored.images, (IMAGES, CLASSES, SIDE * SIDE)).reshape(-1, 1, SIDE, SIDE)[asked]
+    images = read_tensor(place / stored.images, (IMAGES, CLASSES, SIDE * SIDE)).reshape(-1, 1, SIDE, SIDE)[asked]
     unknown = ["confidence"]
     if stored.iterations is None:
         found = images.reshape(len(images), -1).sum(1) != 0
         iterations = np.zeros(len(images), np.int64)
         unknown.append("iterations")
     else:
-        iterations = _tensor(place / stored.iterations, (IMAGES, CLASSES)).reshape(-1)[asked].astype(np.int64)
+        iterations = read_tensor(place / stored.iterations, (IMAGES, CLASSES)).reshape(-1)[asked].astype(np.int64)
         found = iterations < stored.limit
     metadata = {
         "method": method,
@@ -103,17 +108,18 @@ def reconstructions(clone: str | Path, seed: int, count: int) -> dict[str, np.nd
     """Originals and their mean reconstructions, the column of an image's own class in REVISE's file."""
     images, labels = originals(clone, seed)
     stored = METHODS[RECONSTRUCTIONS_SCORED_BY]
-    made = _tensor(folder(clone, seed) / stored.images, (IMAGES, CLASSES, SIDE * SIDE))
+    made = read_tensor(folder(clone, seed) / stored.images, (IMAGES, CLASSES, SIDE * SIDE))
     own_class = made[np.arange(IMAGES), labels].reshape(-1, 1, SIDE, SIDE)
     return {"original": images[:count], "mean": own_class[:count].astype(np.float32)}
 
 
 def results_file(clone: str | Path, seed: int) -> np.ndarray:
     """The authors' own summary of a test set: rows as METHODS, columns AGAN, L0, L1, failure in %."""
-    return _tensor(folder(clone, seed) / "RESULTS.pt", (len(METHODS), 4))
+    return read_tensor(folder(clone, seed) / "RESULTS.pt", (len(METHODS), 4))
 
 
-def _tensor(path: Path, shape: tuple[int, ...] | None = None) -> np.ndarray:
+def read_tensor(path: Path, shape: tuple[int, ...] | None = None) -> np.ndarray:
+    """A stored tensor as an array, of the given shape."""
     return _shaped(path, load_tensor(path), shape)
 
 

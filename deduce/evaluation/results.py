@@ -12,7 +12,7 @@ from deduce.shards import ContractError, Pairs, Scores, Shard
 KEYS = ["method", "seed", "image", "target"]
 
 
-def rows(method: str, seed: int, pairs: Pairs, shard: Shard, scores: Scores | None, where: str) -> pd.DataFrame:
+def rows(method: str, seed: int | str, pairs: Pairs, shard: Shard, scores: Scores | None, where: str) -> pd.DataFrame:
     """The part of the results table that one shard gives; fails, naming `where`, unless it answers these pairs.
 
     Scores are optional: their columns are empty where realism was not measured.

@@ -5,16 +5,16 @@ rule deduce:
     """Change the pixels that matter most for the target's class and its density."""
     input:
         pairs="<results>/pairs/{seed}/{part}.npz",
-        classifier="<results>/models/ddu.safetensors",
-        architecture="<results>/models/ddu.json",
-        densities="<results>/models/density.safetensors",
-        densities_architecture="<results>/models/density.json",
+        classifier=model("ddu", ".safetensors"),
+        architecture=model("ddu", ".json"),
+        densities=model("density", ".safetensors"),
+        densities_architecture=model("density", ".json"),
     output:
         shard=shard("deduce"),
     log:
-        "<logs>/deduce/{seed}-{part}.log",
+        "<logs>/{method}/{seed}-{part}.log",
     benchmark:
-        "<benchmarks>/deduce/{seed}-{part}.tsv"
+        "<benchmarks>/{method}/{seed}-{part}.tsv"
     conda:
         "../../envs/core.yaml"
     threads: 1

@@ -10,9 +10,9 @@ rule jsma:
     output:
         shard=shard("jsma"),
     log:
-        "<logs>/jsma/{seed}-{part}.log",
+        "<logs>/{method}/{seed}-{part}.log",
     benchmark:
-        "<benchmarks>/jsma/{seed}-{part}.tsv"
+        "<benchmarks>/{method}/{seed}-{part}.tsv"
     conda:
         "../../envs/core.yaml"
     threads: 1

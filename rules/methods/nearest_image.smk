@@ -11,9 +11,9 @@ rule nearest_image:
     output:
         shard=shard("nearest_image"),
     log:
-        "<logs>/nearest_image/{seed}-{part}.log",
+        "<logs>/{method}/{seed}-{part}.log",
     benchmark:
-        "<benchmarks>/nearest_image/{seed}-{part}.tsv"
+        "<benchmarks>/{method}/{seed}-{part}.tsv"
     conda:
         "../../envs/core.yaml"
     threads: 1

@@ -12,9 +12,9 @@ rule revise:
     output:
         shard=shard("revise"),
     log:
-        "<logs>/revise/{seed}-{part}.log",
+        "<logs>/{method}/{seed}-{part}.log",
     benchmark:
-        "<benchmarks>/revise/{seed}-{part}.tsv"
+        "<benchmarks>/{method}/{seed}-{part}.tsv"
     conda:
         "../../envs/core.yaml"
     threads: 1

@@ -7,7 +7,7 @@ import json
 
 from snakemake.settings.types import DeploymentMethod
 
-VLK_SETTINGS = {key: value for key, value in settings("vlk").items() if key != "backend"}
+VLK_SETTINGS = settings("vlk", leave_out=["backend"])
 VLK_INPUTS = {
     "data": raw_files(config["dataset"]),
     "classifier": "<results>/models/plain.safetensors",
@@ -26,8 +26,8 @@ else:
 ALIBI_PARAMS = {
     "source": source("run_vlk_alibi.py"),
     "script": str(ROOT / "scripts/run_vlk_alibi.py"),
-    "settings": json.dumps(VLK_SETTINGS),
-    "order": settings("vlk_alibi")["order"],
+    "settings": lambda wildcards: json.dumps(VLK_SETTINGS(wildcards)),
+    "order": lambda wildcards: settings("vlk_alibi")(wildcards)["order"],
 }
 ALIBI_TIMED = f"--timed-pairs {config['timing']['pairs']} --seed {SEEDS[0]}"
 
@@ -61,9 +61,9 @@ rule vlk_alibi:
     output:
         shard=shard("vlk_alibi"),
     log:
-        "<logs>/vlk_alibi/{seed}-{part}.log",
+        "<logs>/{method}/{seed}-{part}.log",
     benchmark:
-        "<benchmarks>/vlk_alibi/{seed}-{part}.tsv"
+        "<benchmarks>/{method}/{seed}-{part}.tsv"
     conda:
         "../../envs/alibi.yaml"
     threads: 1
@@ -104,9 +104,9 @@ if config["vlk"]["backend"] == "alibi":
         output:
             shard=shard("vlk"),
         log:
-            "<logs>/vlk/{seed}-{part}.log",
+            "<logs>/{method}/{seed}-{part}.log",
         benchmark:
-            "<benchmarks>/vlk/{seed}-{part}.tsv"
+            "<benchmarks>/{method}/{seed}-{part}.tsv"
         params:
             **ALIBI_PARAMS,
             python=ALIBI_PYTHON,
@@ -134,9 +134,9 @@ else:
         output:
             shard=shard("vlk"),
         log:
-            "<logs>/vlk/{seed}-{part}.log",
+            "<logs>/{method}/{seed}-{part}.log",
         benchmark:
-            "<benchmarks>/vlk/{seed}-{part}.tsv"
+            "<benchmarks>/{method}/{seed}-{part}.tsv"
         conda:
             "../../envs/core.yaml"
         threads: 1
