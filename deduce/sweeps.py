@@ -1,8 +1,8 @@
-"""Sweeps: a method with some of its settings varied, as the config declares it. Their evaluation is in evaluation/sweeps.
+"""Sweeps: a method with some of its settings varied, as the config declares it (docs/sweeps.md).
 
-A *variant* is a method with settings that differ from the config's. It goes by the name `METHOD@key=value,key=value`, keys
-sorted, wherever a method's name stands in a path; the method as configured goes by its own name, so that points which
-are the same share their results, whatever sweep they are of.
+A *variant* is a method with settings that differ from the config's. It goes by the name `METHOD@key=value,key=value`,
+keys sorted, wherever a method's name stands in a path; the method as configured goes by its own name, so that points
+which are the same share their results, whatever sweep they are of.
 """
 
 import itertools
@@ -50,7 +50,7 @@ class Sweep:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Sweep":
+    def from_dict(cls, values: dict[str, Any]) -> "Sweep":
         return cls(**values | {"points": [Point(**point) for point in values["points"]]})
 
 
@@ -102,9 +102,8 @@ def declared(config: Mapping[str, Any]) -> dict[str, Sweep]:
     for sweep in sweeps.values():
         for other in sweep.compare_on:
             if other != OWN and (other not in sweeps or sweeps[other].on != sweep.on):
-                raise InputError(
-                    f"config: sweep '{sweep.name}': 'compare_on' names '{other}', which is no sweep on the same test sets."
-                )
+                problem = f"'compare_on' names '{other}', which is no sweep on the same test sets."
+                raise InputError(f"config: sweep '{sweep.name}': {problem}")
     return sweeps
 
 

@@ -35,4 +35,5 @@ rule published:
         rules.tables.input,
         rules.figures.input,
         rules.audit.output,
+        rules.appendices.input,
         "<results>/report.html",

@@ -46,7 +46,9 @@ rule pairs:
     params:
         source=source("pairs.py"),
         dataset=config["dataset"],
-        images=lambda wildcards: config["validation_images" if wildcards.seed == sweeps.VALIDATION else "images_per_seed"],
+        images=lambda wildcards: config[
+            "validation_images" if wildcards.seed == sweeps.VALIDATION else "images_per_seed"
+        ],
     script:
         "../scripts/pairs.py"
 

@@ -145,6 +145,7 @@ rule check_claims:
         tests="<results>/tables/tests.csv",
         timing=stored("timing/*"),
         sanity=stored("tables/sanity.csv"),
+        sweeps=expand("<results>/tables/{sweep}.csv", sweep=MADE_SWEEPS),
     output:
         report(
             "<results>/tables/claims.csv",

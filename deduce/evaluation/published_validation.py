@@ -1,8 +1,8 @@
 """The authors' tuning of DeDUCE on a validation batch, from the folder `valset_batch` of a clone of their repository.
 
 For each setting there are the images for 100 originals x 10 classes (`arr_vbatch_NAME.pt`) and the iteration counts
-(`iter_vbatch_NAME.pt`). A name says the setting: c, the spectral coefficient; m, tenths of momentum; CL, λ of equation 4,
-or cl, μ of equation 5, and neither for λ = 0; p, the pixels per step if not one.
+(`iter_vbatch_NAME.pt`). A name says the setting: c, the spectral coefficient; m, tenths of momentum; CL, λ of equation
+4, or cl, μ of equation 5, and neither for λ = 0; p, the pixels per step if not one.
 """
 
 import re
@@ -31,7 +31,7 @@ class Setting(NamedTuple):
 
 
 def sweeps(clone: str | Path) -> dict[str, Any]:
-    """Appendix A and the settings that the authors ran beside it, as a config declares sweeps; none without the folder."""
+    """Appendix A and what the authors ran beside it, as a config declares sweeps; none without the folder."""
     if not folder(clone).is_dir():
         return {}
     common = {"momentum": 0, "objective": "relative", "cross_entropy_weight": 1, "pixels_per_step": 1}
@@ -65,7 +65,7 @@ def folder(clone: str | Path) -> Path:
 
 
 def files(clone: str | Path) -> dict[Setting, str]:
-    """The name of each setting that is stored. A repeated run, `(1)`, counts before the first: it is what was tabulated."""
+    """The name of each stored setting. A repeated run, `(1)`, counts before the first: it is the one in the table."""
     names: dict[Setting, str] = {}
     for path in sorted(folder(clone).glob("arr_vbatch_*.pt"), key=lambda path: "(1)" in path.name):
         if match := FILE.fullmatch(path.name):

@@ -186,7 +186,7 @@ def _heading(metric: Metric) -> Cell:
 
 
 def picture(frame: pd.DataFrame, table: pd.DataFrame, mask: pd.Series, sweep: Sweep) -> Figure:
-    """A row per point and a panel per measure: the mean with its interval over images, and hollow what the paper has."""
+    """A row per point and a panel per measure: the mean with its interval over images; hollow, what the paper has."""
     height = 0.27 * len(frame) + 1.1
     figure, axes = plt.subplots(1, len(SHOWN), figsize=(9.0, height), sharey=True, squeeze=False)
     values = table.assign(failure=100.0 * ~table["found"])
