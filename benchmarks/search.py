@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 import textbook
-from small_world import CLASSES, world
+from small_world import CLASSES, pairs_of, world
 
 from deduce import DeDUCE
 from deduce.artifacts import save_json
@@ -64,11 +64,12 @@ def multiplication_peak(size: int = 2048) -> float:
     return 2 * size**3 / seconds(lambda: left @ right, repeats=10)
 
 
-def speed_of_searches(pairs: int, alone: int) -> dict[str, float]:
+def speed_of_searches(originals: int, alone: int) -> dict[str, float]:
     """Pairs per second on networks of width 4, trained on the small world of the tests."""
     w = world()
     method = DeDUCE()  # as published, with its limit of 700 iterations
-    images, targets = w.images[:pairs], w.targets[:pairs]
+    images, targets = pairs_of(originals, seed=2)
+    pairs = len(images)
     gaussians = textbook.gaussians(w.ddu, w.training_images, w.training_labels, CLASSES)
     folded, unfolded = (Models(classifier=net, densities=w.densities) for net in (fold(w.ddu, images.shape[1:]), w.ddu))
     iterations = search(method, folded, images, targets).iterations + 1  # with the last look at each pair
@@ -140,7 +141,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     quick = options.quick
-    speeds = speed_of_searches(pairs=200, alone=10 if quick else 50)
+    speeds = speed_of_searches(originals=50 if quick else 200, alone=10 if quick else 40)
     report = {
         "machine": machine(),
         "threads": options.threads,

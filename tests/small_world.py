@@ -52,12 +52,15 @@ def world() -> World:
     trained(vae, lambda some, _: (vae(some) - some).square().sum() / len(some), images, labels, rate=0.004, steps=150)
     with torch.no_grad():
         densities = ClassDensities.fit(ddu.features(images), labels, CLASSES)
-    originals, own = drawn(50, seed=2)
-    targets = torch.tensor([[label for label in range(CLASSES) if label != mine] for mine in own.tolist()])
     torch.set_num_threads(threads)
-    return World(
-        ddu, plain, vae, densities, images, labels, originals.repeat_interleave(CLASSES - 1, 0), targets.flatten()
-    )
+    return World(ddu, plain, vae, densities, images, labels, *pairs_of(50, seed=2))
+
+
+def pairs_of(n: int, seed: int) -> tuple[Tensor, Tensor]:
+    """The images and targets of all pairs of n images: (4 n, 1, 12, 12) and (4 n,)."""
+    images, labels = drawn(n, seed)
+    targets = torch.tensor([[label for label in range(CLASSES) if label != own] for own in labels.tolist()])
+    return images.repeat_interleave(CLASSES - 1, 0), targets.flatten()
 
 
 def trained(network: nn.Module, loss, images: Tensor, labels: Tensor, rate: float, steps: int) -> None:
