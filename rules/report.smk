@@ -41,6 +41,8 @@ elif not STORED:
     FIGURE_FILES += [*rules.generative_figures.output, *rules.sanity_checks.output.figures]
 if stored("models/*.csv"):
     FIGURE_FILES += rules.training_figure.output
+TABLE_FILES += expand("<results>/tables/{sweep}.{format}", sweep=MADE_SWEEPS, format=["csv", "md", "tex"])
+FIGURE_FILES += expand("<results>/figures/{sweep}.{format}", sweep=MADE_SWEEPS, format=["png", "pdf"])
 
 
 rule metric_figures:

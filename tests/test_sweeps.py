@@ -274,6 +274,27 @@ def test_a_clone_without_the_batch_has_no_sweeps_and_one_without_a_setting_says_
         published_validation.import_validation(tmp_path, list(made.values()))
 
 
+# --- in the report
+
+
+def test_the_report_shows_the_sweeps_that_were_made_and_what_they_say(case):
+    from report_case import make_run
+
+    from deduce.report import page
+
+    made, _, _ = case
+    _, frame, tests = judged(case, "appendix_a")
+    run = make_run()
+    assert 'id="sweeps"' not in page.render(run)
+    run.experiment["sweeps"] = {"appendix_a": {}, "not_made": {}}
+    run.tables["appendix_a"] = frame
+    text = evaluation.as_table(frame, tests, made["appendix_a"])
+    run.texts["appendix_a"] = {"csv": "", "md": text.markdown(), "tex": text.tex("appendix_a")}
+    html = page.render(run)
+    assert 'id="table-appendix_a"' in html and "not_made" not in html.split('id="made"')[0]
+    assert "told apart, in the direction that the paper reports" in html and "paper: L0" in html
+
+
 # --- in the workflow
 
 

@@ -66,6 +66,7 @@ def context(run: Run) -> dict[str, Any]:
         "scale_note": answer.scale_note(run.results),
         "facts": _facts(run, names),
         "tables": tables,
+        "sweeps": _sweeps(run),
         "texts": {name: view.texts for name, view in tables.items()} | {"claims": run.texts["claims"]},
         "figures": {name: _figure(name, files) for name, files in run.figures.items()},
         "claims": run.tables["claims"].fillna("").to_dict("records"),
@@ -107,6 +108,13 @@ def _views(run: Run, names: Mapping[str, str]) -> dict[str, views.View]:
         texts = run.texts.get(name, {}) if name != "tests" else {}
         wanted = headings or _headings(frame)
         made[name] = views.of_frame(name, frame, title, wanted, texts, names, **options)
+    measures = {"l0": "L0", "l1": "L1", "failure": "failure in %"}
+    for name in _sweeps(run):
+        frame = run.tables[name]
+        headings = {"label": "setting"} | measures | {"pairs": "pairs", "iterations": "iterations"}
+        headings |= {f"paper_{key}": f"paper: {text}" for key, text in measures.items() if frame[f"paper_{key}"].any()}
+        caption = run.texts[name].get("md", name).partition("\n")[0]
+        made[name] = views.of_frame(name, frame, caption, headings, run.texts[name])
     if len(run.benchmarks):
         made["durations"] = views.of_frame("durations", run.benchmarks, "Time and memory of each rule's jobs.",
                                            _headings(run.benchmarks), decimals=1)  # fmt: skip
@@ -144,9 +152,13 @@ TABLES: dict[str, tuple[str, dict[str, str], dict[str, Any]]] = {
     "model_card": ("The models, measured, beside what is known of the authors'.", {}, {"decimals": 4}),
     "audit": ("Audit of the authors' stored results.", {}, {}),
     "switches": ("The readings that can be switched, measured side by side.", {}, {"decimals": 3}),
-    "appendix_a": ("Appendix A: objective functions.", {}, {}),
-    "appendix_b": ("Appendix B: REVISE's settings.", {}, {}),
 }  # fmt: skip
+
+
+def _sweeps(run: Run) -> dict[str, list[str]]:
+    """The sweeps that were made, each with what its table says of the settings that the paper compares."""
+    made = [name for name in run.experiment.get("sweeps") or {} if name in run.tables]
+    return {name: re.findall(r"^- (.*)", run.texts[name].get("md", ""), flags=re.MULTILINE) for name in made}
 
 
 def _omitted(results: pd.DataFrame, packed: list[gallery.Packet]) -> str:
@@ -234,7 +246,8 @@ def durations(folder: Path) -> pd.DataFrame:
     for path in sorted(folder.rglob("*.tsv")):
         relative = path.relative_to(folder).with_suffix("")
         # Names end with the test set and the part of each job.
-        rule = re.sub(r"[-/]?\d+(-\d+)*$", "", str(relative)) or str(relative)
+        rule = re.sub(r"[-/]?(\d+|validation)(-\d+)*$", "", str(relative)) or str(relative)
+        rule = re.sub(r"@[^/]*", " (sweeps)", rule)
         measured = pd.read_csv(path, sep="\t", na_values=["-", "NA"])
         rows.append({"rule": rule, "seconds": measured["s"].iloc[0], "memory": measured["max_rss"].iloc[0]})
     if not rows:
