@@ -52,7 +52,7 @@ def make_folder(
     realism: bool = True,
     timing: bool = True,
 ) -> Path:
-    """The whole folder, sealed: pairs, counterfactuals, realism, timing, a model card, manifest and checksums."""
+    """The whole folder, sealed: pairs, counterfactuals, realism, timing, models' facts, manifest and checksums."""
     settings = {"step": 0.2}
     for seed in seeds:
         pairs = make_pairs(seed, images)
@@ -74,6 +74,8 @@ def make_folder(
         )
     (folder / "tables").mkdir(exist_ok=True)
     (folder / "tables/model_card.csv").write_text("model,measure,value\nddu,test accuracy,0.99\n")
+    (folder / "models").mkdir(exist_ok=True)
+    (folder / "models/ddu.csv").write_text("epoch,loss,validation_accuracy,seconds\n1,0.5,0.9,3.2\n2,0.2,0.95,3.1\n")
     seal(folder, methods, seeds, images, settings)
     return folder
 

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +63,22 @@ def test_everything_is_made_from_the_folder_alone(sceptic):
     again = run(sceptic, "tables", "--config", f"artifacts={packed.relative_to(sceptic.root)}", "name=again")
     assert again.returncode == 0, again.stdout[-5000:]
     assert (sceptic.root / "results/again/tables/tests.csv").read_bytes() == first
+
+
+def test_the_page_and_snakemakes_own_report_too(sceptic):
+    done = run(sceptic, "report", "--config", "artifacts=artefacts")
+    assert done.returncode == 0, done.stdout[-5000:]
+    made = sceptic.root / "results/stored/report.html"
+    text = made.read_text()
+    assert made.stat().st_size < 15e6 and 'data-seed="2"' in text and "a_new_method" in text
+    assert 'id="figure-training"' in text and 'id="figure-run_times"' in text  # from stored records, without torch
+    done = run(sceptic, "report", "--report", "own.zip", "--config", "artifacts=artefacts")
+    assert done.returncode == 0, done.stdout[-5000:]
+    with zipfile.ZipFile(sceptic.root / "own.zip") as archive:
+        names = {Path(name).name for name in archive.namelist()}
+        assert {"report.html", "table1.csv", "claims.csv", "points_l1.png", "training.png"} <= names
+        page = archive.read("own/report.html").decode()
+    assert "Each sentence of the paper that states a result" in page  # a caption
 
 
 def test_no_rule_of_this_mode_can_train_or_generate(sceptic):
