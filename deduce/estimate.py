@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+TRUSTED = 100  # the largest factor between a past job and a planned one that is not a mere guess
 STARTUP = 5.0  # seconds of a job that are the interpreter and torch, whatever its work
 
 PAIRS = {"images_per_seed": 1, "shards_per_seed": -1}  # in one job of a method
@@ -45,7 +46,7 @@ ASSUMPTIONS = f"""\
 - The machine is the past run's. Times of a run without GPUs are no measure of GPU hours: they are then an upper bound,
   and a small run on one GPU of the cluster gives a better one. Time spent in queues and on retries is not counted.
 - Memory does not depend on the scale: batches, not test sets, are in memory. A wider network needs somewhat more.
-- A factor far from 1 is a guess. Where it is above 100, run a larger experiment first."""
+- A factor far from 1 is a guess. Jobs with one above {TRUSTED} are not in the totals: run a larger experiment first."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,8 @@ def estimate(planned: Iterable[Job], config: Mapping[str, Any], runs: Iterable[R
 
 
 def totals(table: pd.DataFrame) -> dict[str, float]:
-    """Hours of the jobs that ask for a GPU, of the others, and the longest single job, as far as they are known."""
+    """Hours of the jobs that ask for a GPU, of the others, and the longest single job, where the factor is trusted."""
+    table = table[table["factor"] <= TRUSTED]
     gpu = table["gpu"].astype(bool)
     return {
         "gpu_hours": float(table.loc[gpu, "hours"].sum()),

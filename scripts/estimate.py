@@ -55,12 +55,14 @@ measured = estimate.measured(runs)
 table = estimate.estimate(planned.values(), config, runs).sort_values("hours", ascending=False)
 totals = estimate.totals(table)
 unknown = ", ".join(table.loc[table["hours"].isna(), "rule"]) or "none"
+guessed = ", ".join(table.loc[table["factor"] > estimate.TRUSTED, "rule"]) or "none"
 page = f"""# What `{config["name"]}` will cost
 
 - {len(planned)} jobs
 - **{totals["gpu_hours"]:.2f} hours** of jobs that ask for a GPU
 - **{totals["cpu_hours"]:.2f} hours** of the others
 - {totals["longest_job_hours"]:.2f} hours for the longest single job
+- **not in these hours**, because they are more than {estimate.TRUSTED} times the work of any past job: {guessed}
 - not known, because no past run has them: {unknown}
 
 {table.to_markdown(index=False, floatfmt=".3g", missingval="?")}
