@@ -18,8 +18,8 @@ VLK_INPUTS = {
 ALIBI_ENVIRONMENT = []
 if DeploymentMethod.CONDA in workflow.deployment_settings.deployment_method:
     ALIBI_PYTHON = "python"
-elif os.environ.get("DEDUCE_ALIBI_PYTHON"):
-    ALIBI_PYTHON = os.environ["DEDUCE_ALIBI_PYTHON"]
+elif given := os.environ.get("DEDUCE_ALIBI_PYTHON"):
+    ALIBI_PYTHON = given
 else:
     ALIBI_PYTHON = "results/environments/alibi/bin/python"
     ALIBI_ENVIRONMENT = ["results/environments/alibi/installed.txt"]
