@@ -21,7 +21,7 @@ folder = Path(snakemake.output[0]).parent
 requirements = Path(snakemake.input[0])
 packages = [line.split("==")[0] for line in requirements.read_text().splitlines() if "==" in line]
 log.info(
-    "installing %s and %d more packages into %s: about 2 GB on disk, some minutes",
+    "installing %s, %s and %d more packages into %s: about 2 GB on disk, some minutes",
     *packages[:2],
     len(packages) - 2,
     folder,
