@@ -1,6 +1,7 @@
 """The page as a person uses it: opened from disk in headless Chromium, no console error, no network."""
 
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -68,7 +69,9 @@ def authors():
 
 def pick(tab, seed, image, target):
     tab.select_option("#pick-set", str(seed))
-    option = tab.locator("#pick-image option", has_text=f"{image} (a")  # there as soon as the set is unpacked
+    option = tab.locator(
+        "#pick-image option", has_text=re.compile(rf"^{image} \(a")
+    )  # there as soon as the set is unpacked
     tab.select_option("#pick-image", option.get_attribute("value"))
     tab.select_option("#pick-target", label=str(target))
 

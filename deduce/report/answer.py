@@ -53,8 +53,8 @@ def _standing(values: pd.Series, subject: str, names: Mapping[str, str], best: s
         return "no other method to compare with"
     nearest = str(others.index[0])
     if values[subject] <= others.iloc[0]:
-        return f"{best} of all; next is {names[nearest]} with {others.iloc[0]:.1f}"
-    return f"{best} is {names[nearest]} with {others.iloc[0]:.1f}"
+        return f"{best} of all; next: {names[nearest]}, {others.iloc[0]:.1f}"
+    return f"{best}: {names[nearest]}, {others.iloc[0]:.1f}"
 
 
 def _realism(table1: pd.DataFrame, claims: pd.DataFrame, references: pd.DataFrame, names: Mapping[str, str]) -> str:
@@ -68,10 +68,11 @@ def _realism(table1: pd.DataFrame, claims: pd.DataFrame, references: pd.DataFram
     if pd.isna(value):
         return f"Realism was not measured, or on no common pair; {verdict}."
     scores = summary.reference_scores(references).set_index("kind")["agan"] if len(references) else {}
-    text = f"Its counterfactuals score {value:.1f} in realism (AGAN, lower is better"
+    text = f"Its counterfactuals score {value:.1f} in realism (AGAN, lower is better; "
+    text += _standing(table1["agan"], subject, names, "the best")
     if "original" in scores:
-        text += f"; untouched images score {scores['original']:.1f}"
-    return f"{text}): {_standing(table1['agan'], subject, names, 'the best')}; {verdict}."
+        text += f"; untouched images: {scores['original']:.1f}"
+    return f"{text}), and {verdict}."
 
 
 def _percent(rate: float) -> str:
@@ -91,6 +92,6 @@ def scale_note(results: pd.DataFrame) -> str:
     if pairs >= full:
         return ""
     return (
-        f"This run has {pairs:,} of the paper's {full:,} pairs. Its numbers show that the method works and how the "
-        "methods differ; they are not the paper's experiment at full size."
+        f"This run has {pairs:,} of the paper's {full:,} pairs, and may have smaller networks and shorter searches: "
+        "read its numbers for orientation, not as the paper's experiment."
     )

@@ -67,8 +67,9 @@ def cell(value: Any, decimals: int = 2, p: bool = False) -> Cell:
 
 def _decimal(value: float, decimals: int) -> str:
     """Fixed decimals, or significant ones where those would show nothing."""
-    small = 0 < abs(value) < 0.5 * 10**-decimals
-    return f"{value:.2g}" if small or abs(value) >= 1e6 else f"{value:.{decimals}f}"
+    if value.is_integer() and abs(value) >= 1000:
+        return f"{value:.0f}"
+    return f"{value:.2g}" if 0 < abs(value) < 0.5 * 10**-decimals else f"{value:.{decimals}f}"
 
 
 def of_frame(
