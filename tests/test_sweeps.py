@@ -187,13 +187,17 @@ def test_the_table_says_whether_settings_are_told_apart_as_in_the_paper(case):
     row = tests[(tests.b == "lambda=0") & (tests.metric == "l0")].iloc[0]
     assert (row.a, row.n, row.mean_difference) == ("mu=1", 16, -8.5) and row.p < 1e-4 and row.p_holm >= row.p
     text = evaluation.as_table(frame, tests, made["appendix_a"])
-    assert "L0, mu=1 against lambda=0: told apart, in the direction that the paper reports" in text.markdown()
-    assert "L0, mu=1 against lambda=1: no pair to compare on." in text.markdown()
-    assert "fail on more than 75 %" in text.caption and "λ = 1" in text.caption
+    assert "- μ = 1 against λ = 0: told apart, as the paper reports: L0 17.00 against 25.50" in text.markdown()
+    assert "- μ = 1 against λ = 1: not told apart: L0 N/A against N/A" in text.markdown()
+    assert "fail on more than 75 %: λ = 1." in text.caption and "over the 16 pairs" in text.caption
     assert "| μ = 1 | **17.00** |" in text.markdown() and r"$\mu$ = 1" in text.tex("appendix_a")
-    swapped = tests.assign(mean_difference=-tests.mean_difference)
-    assert "in the opposite direction" in evaluation.verdict(frame, swapped, made["appendix_a"])[0]
-    assert "not told apart" in evaluation.verdict(frame, tests.assign(p=0.3), made["appendix_a"])[0]
+
+    def said(**columns):
+        return evaluation.verdict(frame, tests.assign(**columns), made["appendix_a"])[0]
+
+    assert "told apart, the other way round than in the paper" in said(mean_difference=-tests.mean_difference)
+    assert "not told apart" in said(p_holm=0.3)
+    assert "told apart in L1 only" in said(p_holm=tests.p_holm.where(tests.metric == "l1", 0.3))
 
 
 def test_two_sweeps_are_compared_on_the_pairs_of_both(case):
@@ -292,7 +296,7 @@ def test_the_report_shows_the_sweeps_that_were_made_and_what_they_say(case):
     run.texts["appendix_a"] = {"csv": "", "md": text.markdown(), "tex": text.tex("appendix_a")}
     html = page.render(run)
     assert 'id="table-appendix_a"' in html and "not_made" not in html.split('id="made"')[0]
-    assert "told apart, in the direction that the paper reports" in html and "paper: L0" in html
+    assert "told apart, as the paper reports" in html and "paper: L0" in html
 
 
 # --- in the workflow

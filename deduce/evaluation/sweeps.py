@@ -13,7 +13,7 @@ from deduce.evaluation.figures import GREY, PALETTE
 from deduce.evaluation.metrics import FAILURE, METRICS, Metric
 from deduce.evaluation.tables import Cell, Table, number, p_value
 from deduce.shards import Pairs, Shard
-from deduce.sweeps import OWN, Sweep
+from deduce.sweeps import OWN, VALIDATION, Sweep
 
 DISTANCES = [METRICS["l0"], METRICS["l1"]]
 SHOWN = [*DISTANCES, FAILURE]
@@ -124,61 +124,79 @@ def tests(table: pd.DataFrame, mask: pd.Series, sweep: Sweep) -> pd.DataFrame:
 
 def verdict(frame: pd.DataFrame, tests: pd.DataFrame, sweep: Sweep) -> list[str]:
     """For each point that the paper prints beside the reference: whether this run tells them apart, and which way."""
-    printed = frame.set_index("setting")
+    points = frame.set_index("setting")
     reference = key(sweep.reference)
     lines = []
-    for row in tests.itertuples():
-        theirs = [printed.loc[name, f"paper_{row.metric}"] for name in (reference, row.b)]
-        if row.metric == FAILURE.name or np.isnan(theirs).any():
+    for other in points.index.drop(reference):
+        printed = points.loc[[reference, other], [f"paper_{metric.name}" for metric in DISTANCES]].to_numpy()
+        if np.isnan(printed).any():
             continue
-        name = METRICS[row.metric].text
-        if row.n == 0:
-            lines.append(f"{name}, {reference} against {row.b}: no pair to compare on.")
-            continue
-        figures = f"{row.mean_a:.2f} against {row.mean_b:.2f} over {row.n} pairs, p = {p_value(row.p)}"
-        paper_says = f"the paper: {theirs[0]:.2f} against {theirs[1]:.2f}"
-        if not row.p < SIGNIFICANT:
-            judgement = "not told apart"
-        elif np.sign(row.mean_difference) == np.sign(theirs[0] - theirs[1]):
-            judgement = "told apart, in the direction that the paper reports"
-        else:
-            judgement = "told apart, in the opposite direction to the paper's"
-        lines.append(f"{name}, {reference} against {row.b}: {judgement} ({figures}; {paper_says}).")
+        own = tests[tests["b"] == other].set_index("metric")
+        said, apart = [], {}
+        for metric, (theirs, theirs_other) in zip(DISTANCES, printed.T, strict=True):
+            row = own.loc[metric.name]
+            said.append(
+                f"{metric.text} {number(row.mean_a)} against {number(row.mean_b)} (p = {p_value(row.p_holm)}; "
+                f"the paper: {theirs:.2f} against {theirs_other:.2f})"
+            )
+            if row.p_holm < SIGNIFICANT:
+                apart[metric.text] = np.sign(row.mean_difference) == np.sign(theirs - theirs_other)
+        line = f"{sweep.reference} against {points.loc[other, 'label']}: {_judgement(apart)}: {', '.join(said)}"
+        lines.append(f"{line}, over {int(own.loc[DISTANCES[0].name, 'n'])} pairs.")
     return lines
+
+
+def _judgement(apart: dict[str, bool]) -> str:
+    """In words: the metrics that two points differ in, and whether in the paper's direction."""
+    if not apart:
+        return "not told apart"
+    where = "" if len(apart) == len(DISTANCES) else f" in {' and '.join(apart)} only"
+    ways = {True: "as the paper reports", False: "the other way round than in the paper"}
+    way = ways[next(iter(apart.values()))] if len(set(apart.values())) == 1 else "in different directions"
+    return f"told apart{where}, {way}"
 
 
 def as_table(frame: pd.DataFrame, tests: pd.DataFrame, sweep: Sweep) -> Table:
     """As people read it: a row per point, the best of each column bold, the paper's figures beside where it has any."""
     beside = frame[[f"paper_{metric.name}" for metric in SHOWN]].notna().any(axis=None)
-    best = {metric.name: frame[metric.name].min() for metric in SHOWN}
+    # The best is bold, as in the paper, where there is one.
+    differ = [metric.name for metric in SHOWN if frame[metric.name].nunique() > 1]
+    best = {name: frame[name].min() for name in differ}
     rows = []
     for _, line in frame.iterrows():
         cells = [Cell(line["label"])]
         for metric in SHOWN:
             spread = line[f"{metric.name}_std"]
             suffix = "" if pd.isna(spread) or pd.isna(line[metric.name]) else f" ({spread:.2f})"
-            cells.append(Cell(number(line[metric.name]), bold=line[metric.name] == best[metric.name], suffix=suffix))
+            cells.append(
+                Cell(number(line[metric.name]), bold=line[metric.name] == best.get(metric.name), suffix=suffix)
+            )
         cells.append(Cell(number(100 * line["changed"], 1)))
         cells += [Cell(number(line[f"paper_{metric.name}"])) for metric in SHOWN] if beside else []
         rows.append(cells)
     header = [Cell("setting"), *(_heading(metric) for metric in SHOWN), Cell(f"differs from {sweep.reference} in %")]
     if beside:
         header += [Cell(f"paper: {metric.text}", f"paper: {metric.latex}") for metric in SHOWN]
-    where = "the validation batch" if sweep.on == ["validation"] else f"test set {', '.join(sweep.on)}"
-    own = sweep.compare_on == [OWN]
-    over = (
-        "the pairs that each found"
-        if own
-        else f"the {int(frame['pairs'].max())} pairs that all compared settings found"
-    )
-    caption = f"{sweep.description} Means on {where} over {over}; failures are of all pairs.".strip()
-    if (left_out := frame.loc[frame["pairs"] == 0, "label"]).any() and sweep.leave_out_failing_above < 1:
-        share = 100 * sweep.leave_out_failing_above
-        caption += (
-            f" Without distances, as they fail on more than {share:.0f} % or nothing is left: {'; '.join(left_out)}."
-        )
     notes = verdict(frame, tests, sweep)
-    return Table(caption, header, rows, notes=["\n".join(f"- {note}" for note in notes)] if notes else [])
+    return Table(
+        _caption(frame, sweep), header, rows, notes=["\n".join(f"- {note}" for note in notes)] if notes else []
+    )
+
+
+def _caption(frame: pd.DataFrame, sweep: Sweep) -> str:
+    where = "the validation batch" if sweep.on == [VALIDATION] else f"test set {', '.join(sweep.on)}"
+    pairs = int(frame["pairs"].max())
+    if sweep.compare_on == [OWN]:
+        over = f"Means on {where} over the pairs that each setting found"
+    elif pairs:
+        over = f"Means on {where} over the {pairs} pairs that all compared settings found"
+    else:
+        over = f"On {where} no pair was found by all compared settings, so that there are no distances"
+    caption = f"{sweep.description} {over}; failures are of all pairs.".strip()
+    share = 100 * sweep.leave_out_failing_above
+    if len(left_out := frame.loc[frame["failure"] > share, "label"]):
+        caption += f" Not compared, as they fail on more than {share:.0f} %: {'; '.join(left_out)}."
+    return caption
 
 
 def _heading(metric: Metric) -> Cell:
