@@ -343,13 +343,16 @@ def test_sweeps_are_evaluated_from_stored_artefacts(clean_checkout, tmp_path):
     for step in (0.1, 0.2):
         name = "jsma" if step == 0.2 else f"jsma@step={step}"
         make_shard("jsma", int(10 * step), pairs, step=step).save(folder / f"counterfactuals/{name}/validation.npz")
+    labels = {"μ = 2": {"step": 0.2}, "λ = 1": {"step": 0.1}}
     about = bundle.Bundle(folder).manifest
-    about["config"]["sweeps"] = {"steps": {"method": "jsma", "vary": {"step": [0.1, 0.2]}}, "absent": jsma()}
+    about["config"]["sweeps"] = {"steps": {"method": "jsma", "vary": {"step": labels}}, "absent": jsma()}
     bundle.seal(folder, files(folder), about)
     checkout = clean_checkout.copy(tmp_path / "repository")
-    run = checkout.snakemake("tables", "appendices", "--config", f"artifacts={folder}", config="config.yaml")
+    run = checkout.snakemake(
+        "tables", "appendices", "--config", f"artifacts={folder}", "name=stored", config="config.yaml"
+    )
     assert run.returncode == 0, run.stdout[-5000:]
     results = checkout.root / "results/stored"
-    assert pd.read_csv(results / "tables/steps.csv").step.tolist() == [0.1, 0.2]
+    assert pd.read_csv(results / "tables/steps.csv").label.tolist() == ["μ = 2", "λ = 1"]
     assert set(pd.read_csv(results / "results.csv").seed) == {1, 2}, "the validation batch is no test set"
     assert not (results / "tables/absent.csv").exists()

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from deduce.artifacts import atomic, save_json, sha256
+from deduce.artifacts import atomic, sha256
 from deduce.errors import InputError
 
 SUMS, MANIFEST = "SHA256SUMS", "manifest.json"
@@ -37,7 +37,8 @@ def describe(config: dict[str, Any], command: str, versions: dict[str, str]) -> 
 def seal(folder: str | Path, names: Iterable[str], manifest: dict[str, Any]) -> None:
     """Writes the manifest and the checksums of the named files into their folder."""
     folder = Path(folder)
-    save_json(folder / MANIFEST, manifest)
+    with atomic(folder / MANIFEST) as temporary:  # not sorted: the config's order is that of its sweeps' points
+        temporary.write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     with atomic(folder / SUMS) as temporary:
         names = sorted({*names, MANIFEST})
         temporary.write_text("".join(f"{sha256(folder / name)}  {name}\n" for name in names))
