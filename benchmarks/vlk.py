@@ -59,17 +59,18 @@ def batched(method: VLK, network: Models, rows, repeats: int) -> dict[str, float
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         network.classifier(rows.original)
         network.autoencoder(rows.original)
-    best = float("inf")
+    taken = []
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = np.array([time.perf_counter(), time.process_time()])
         method.descend(network, rows)
-        best = min(best, time.perf_counter() - start)
-    each = best / method.max_iterations / n
-    return {"seconds_per_iteration": each, "operations": 2 * counter.get_total_flops() / n}  # backwards as forwards
+        taken.append(np.array([time.perf_counter(), time.process_time()]) - start)
+    seconds, processor_seconds = np.min(taken, 0) / method.max_iterations / n
+    operations = 2 * counter.get_total_flops() / n  # backwards as forwards
+    return {"seconds": seconds, "processor_seconds": processor_seconds, "operations": operations}
 
 
-def by_alibi(folder: Path, pairs: Pairs, images: torch.Tensor, method: VLK, threads: int) -> float:
-    """Seconds per pair and iteration, in a process of alibi's environment."""
+def by_alibi(folder: Path, pairs: Pairs, images: torch.Tensor, method: VLK, threads: int) -> dict:
+    """Seconds per pair and iteration, on the clock and of the processor, in a process of alibi's environment."""
     pairs.save(folder / "pairs.npz")
     (folder / "images").write_bytes(bytes(16) + (images * 255).round().to(torch.uint8).numpy().tobytes())
     command = [ALIBI, ROOT / "scripts/run_vlk_alibi.py", "--pairs", folder / "pairs.npz"]
@@ -78,8 +79,8 @@ def by_alibi(folder: Path, pairs: Pairs, images: torch.Tensor, method: VLK, thre
     command += ["--order", "race", "--method", "vlk_alibi", "--threads", threads]
     command += ["--shard", folder / "shard.npz", "--seconds", folder / "seconds.json"]
     subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    taken = load_json(folder / "seconds.json")["seconds"]
-    return taken / len(pairs) / (method.max_iterations * method.loss_weight_steps)
+    taken, iterations = load_json(folder / "seconds.json"), method.max_iterations * method.loss_weight_steps
+    return {name: taken[name] / len(pairs) / iterations for name in ("seconds", "processor_seconds")}
 
 
 def peak(repeats: int = 5) -> float:
@@ -110,10 +111,11 @@ def main(width: int, threads: int, quick: bool) -> dict:
         "threads": threads,
         "width": width,
         "batch_size": n,
-        "batched_seconds_per_counterfactual": ours["seconds_per_iteration"] * ITERATIONS,
-        "batched_operations_per_second": ours["operations"] / ours["seconds_per_iteration"],
+        "batched_seconds_per_counterfactual": ours["seconds"] * ITERATIONS,
+        "batched_processor_seconds_per_counterfactual": ours["processor_seconds"] * ITERATIONS,
+        "batched_operations_per_second": ours["operations"] / ours["seconds"],
         "matrix_multiplication_operations_per_second": top,
-        "share_of_peak": ours["operations"] / ours["seconds_per_iteration"] / top,
+        "share_of_peak": ours["operations"] / ours["seconds"] / top,
     }
     if ALIBI.exists():
         with tempfile.TemporaryDirectory() as folder:
@@ -121,8 +123,11 @@ def main(width: int, threads: int, quick: bool) -> dict:
             models.save(Path(folder, "autoencoder.safetensors"), autoencoder)
             some = VLK(max_iterations=30 if quick else 200, loss_weight_steps=1)
             each = by_alibi(Path(folder), pairs.rows(slice(0, 3)), images, some, threads)
-        report["alibi_seconds_per_counterfactual"] = each * ITERATIONS
-        report["speed_up"] = each / ours["seconds_per_iteration"]
+        report["alibi_seconds_per_counterfactual"] = each["seconds"] * ITERATIONS
+        report["alibi_processor_seconds_per_counterfactual"] = each["processor_seconds"] * ITERATIONS
+        report["speed_up"] = each["seconds"] / ours["seconds"]
+        # What the clock says on a machine that does other things as well is less certain than this.
+        report["speed_up_in_processor_time"] = each["processor_seconds"] / ours["processor_seconds"]
     return report
 
 
