@@ -2,6 +2,7 @@
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -98,7 +99,8 @@ def check_against_results(tab, run, seed, image, target):
         assert shown["agan"] == f"{line['agan']:.2f}" and shown["l1"] == f"{line['l1']:.2f}", method
         assert shown["l0"] == f"{line['l0']:.0f}"
         if not np.isnan(line["confidence"]):
-            assert shown["confidence"] == f"– → {line['confidence']:.3f}"
+            before = f"{line['confidence_before']:.3f}" if "confidence_before" in line else "–"
+            assert shown["confidence"] == f"{before} → {line['confidence']:.3f}"
         assert card.locator(".badge").inner_text() == ("✓ found" if line["found"] else "✕ not found")
         assert ("failed" in card.get_attribute("class")) == (not line["found"])
 
@@ -217,8 +219,9 @@ def test_text_has_contrast_and_pictures_have_words(visit, run, scheme):
 
 
 def test_a_run_of_any_methods(visit):
-    """No VLK, no path, one method that the paper does not know."""
+    """No VLK, no path, one method that the paper does not know; confidences recorded before the search too."""
     run = make_run(("jsma", "a_new_method"))
+    run.sets = [replace(one, results=one.results.assign(confidence_before=0.0123)) for one in run.sets]
     tab = visit(run, "#gallery/2/101/9")
     check_against_results(tab, run, 2, 101, 9)
     assert tab.locator("#stage .card").count() == 3 and tab.locator("#stage input[type=range]").count() == 0
