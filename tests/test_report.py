@@ -94,6 +94,14 @@ def test_differences_say_which_reading_this_run_has():
     listed = {item["topic"]: item for item in page.differences({"deduce": {"momentum_in_selection": True}})}
     assert listed["Momentum in DeDUCE"]["switch"]["here"] is True
     assert listed["REVISE's update"]["switch"]["here"] is None
+    sweeps = {
+        "readings": {"method": "deduce", "vary": {"momentum_in_selection": [False, True]}},
+        "bounds": {"method": "deduce", "vary": {"setting": {"c = 3": {"ddu.coefficient": 3}}}},
+    }
+    linked = {item["topic"]: item.get("switch", {}) for item in page.differences({"sweeps": sweeps}, sweeps)}
+    assert linked["Momentum in DeDUCE"]["sweeps"] == ["readings"]
+    assert linked["Strength of the spectral normalisation"]["sweeps"] == ["bounds"]
+    assert linked["REVISE's update"]["sweeps"] == []
     assert len(listed) >= 15 and all({"paper", "code", "numbers"} <= set(item) for item in listed.values())
 
 

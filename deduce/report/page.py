@@ -73,7 +73,7 @@ def context(run: Run) -> dict[str, Any]:
         "packets": packed,
         "omitted": _omitted(run.results, packed),
         "gallery": _gallery_facts(run, names),
-        "differences": differences(run.experiment),
+        "differences": differences(run.experiment, _sweeps(run)),
         "metric_figures": [name for name in METRICS if f"points_{name}" in run.figures],
         "made": _made(run),
     }
@@ -191,8 +191,11 @@ def _example(results: pd.DataFrame, method: str) -> list[int]:
     return [int(first["seed"].iloc[0]), int(image), int(target)]
 
 
-def differences(experiment: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Paper against code; where a config key chooses the reading, `here` is this run's (None if it has no such key)."""
+def differences(experiment: Mapping[str, Any], made: Iterable[str] = ()) -> list[dict[str, Any]]:
+    """Paper against code, and what is known here of a config key that chooses between their readings.
+
+    Its `here` is this run's choice (None if it has no such key), and `sweeps` those of the `made` ones that vary it.
+    """
     listed = yaml.safe_load((FOLDER / "differences.yaml").read_text())
     for item in listed:
         switch = item.get("switch")
@@ -201,7 +204,13 @@ def differences(experiment: Mapping[str, Any]) -> list[dict[str, Any]]:
             for key in switch["key"].split("."):
                 value = value.get(key) if isinstance(value, Mapping) else None
             switch["here"] = value
+            switch["sweeps"] = [name for name in made if _varies(experiment["sweeps"][name], switch["key"])]
     return listed
+
+
+def _varies(sweep: Mapping[str, Any], key: str) -> bool:
+    """Whether a sweep sets this key; keys of its own method stand there without the method's name."""
+    return f"'{key.removeprefix(sweep.get('method', '') + '.')}'" in str(sweep.get("vary", ""))
 
 
 def _figure(name: str, files: Mapping[str, bytes]) -> dict[str, Any]:
