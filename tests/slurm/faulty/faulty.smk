@@ -8,9 +8,9 @@ rule faulty:
     output:
         shard("faulty"),
     log:
-        "<logs>/faulty/{seed}-{part}.log",
+        "<logs>/{method}/{seed}-{part}.log",
     benchmark:
-        "<benchmarks>/faulty/{seed}-{part}.tsv"
+        "<benchmarks>/{method}/{seed}-{part}.tsv"
     conda:
         "../../envs/core.yaml"
     threads: 1
