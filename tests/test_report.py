@@ -90,6 +90,13 @@ def test_a_run_without_scores_or_common_pairs_still_gets_an_answer(run):
     assert "No pair" in sentences[1] and "Realism was not measured" in sentences[2]
 
 
+def test_a_score_that_fails_its_check_is_not_trusted():
+    sanity = pd.DataFrame({"against": ["fashion_mnist", "emnist_letters"], "auroc": [0.61, np.nan]})
+    assert "from fashion_mnist with an AUROC of only 0.61" in answer.realism_note(sanity)
+    assert answer.realism_note(sanity.assign(auroc=[0.99, np.nan])) == ""
+    assert answer.realism_note(pd.DataFrame()) == ""
+
+
 def test_differences_say_which_reading_this_run_has():
     listed = {item["topic"]: item for item in page.differences({"deduce": {"momentum_in_selection": True}})}
     assert listed["Momentum in DeDUCE"]["switch"]["here"] is True

@@ -10,6 +10,8 @@ import pandas as pd
 from deduce.evaluation import paper, summary
 from deduce.evaluation.claims import FAILS, HOLDS
 
+TELLS_APART = 0.9  # AUROC; what the claim about the score asks for too
+
 
 def sentences(
     results: pd.DataFrame, claims: pd.DataFrame, references: pd.DataFrame, names: Mapping[str, str]
@@ -83,6 +85,18 @@ def _percent(rate: float) -> str:
 
 def _listed(parts: list[str]) -> str:
     return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
+
+
+def realism_note(sanity: pd.DataFrame) -> str:
+    """A warning if this run's realism score fails its own check; empty if it passes, or was not checked."""
+    failed = sanity[sanity["auroc"] < TELLS_APART] if "auroc" in sanity else sanity[:0]
+    if failed.empty:
+        return ""
+    worst = failed.sort_values("auroc").iloc[0]
+    return (
+        f"Take the realism scores with care: they tell this dataset from {worst['against']} with an AUROC of only "
+        f"{worst['auroc']:.2f} in this run."
+    )
 
 
 def scale_note(results: pd.DataFrame) -> str:

@@ -64,6 +64,7 @@ def context(run: Run) -> dict[str, Any]:
         "names": names,
         "sentences": answer.sentences(run.results, run.tables["claims"], _references(run), names),
         "scale_note": answer.scale_note(run.results),
+        "realism_note": answer.realism_note(run.tables.get("sanity", pd.DataFrame())),
         "facts": _facts(run, names),
         "tables": tables,
         "sweeps": _sweeps(run),
