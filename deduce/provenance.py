@@ -1,6 +1,7 @@
 """What a result was made with: the source it depends on, and the versions that ran it."""
 
 import ast
+import functools
 import hashlib
 import platform
 from importlib import metadata
@@ -14,11 +15,9 @@ def modules(source: Path) -> set[Path]:
     found: set[Path] = set()
     waiting = [source]
     while waiting:
-        for name in _imported(ast.parse(waiting.pop().read_text())):
-            for path in _files(name):
-                if path not in found:
-                    found.add(path)
-                    waiting.append(path)
+        new = _imports(path := waiting.pop(), path.stat().st_mtime_ns) - found
+        found |= new
+        waiting += new
     return found
 
 
@@ -35,14 +34,16 @@ def versions(*packages: str) -> dict[str, str]:
     return {"python": platform.python_version()} | {name: metadata.version(name) for name in packages}
 
 
-def _imported(tree: ast.AST) -> set[str]:
+@functools.cache  # every rule asks for much the same modules, and every job reads all rules
+def _imports(source: Path, modified: int) -> frozenset[Path]:
+    """The modules of this package that a file names in its import statements."""
     names: set[str] = set()
-    for node in ast.walk(tree):
+    for node in ast.walk(ast.parse(source.read_text())):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-    return names
+    return frozenset(path for name in names for path in _files(name))
 
 
 def _files(name: str) -> list[Path]:
