@@ -103,6 +103,7 @@ class Shard(_Arrays):
     confidence: np.ndarray  # (n,) float32: the classifier's probability of the target, at the counterfactual
     iterations: np.ndarray  # (n,) integer: updates made
     metadata: dict[str, Any] = field(default_factory=dict)  # method, settings, target_confidence, versions, source
+    confidence_before: np.ndarray | None = None  # (n,) float32, optional: the same at the original
     # Optional: what changed when. Row i's steps are path_offset[i]:path_offset[i + 1]; each sets one flattened
     # pixel to a value, so that replaying them on the original ends in the counterfactual.
     path_offset: np.ndarray | None = None  # (n + 1,) integer
@@ -121,6 +122,13 @@ class Shard(_Arrays):
                 )
         if "method" not in self.metadata:
             raise ContractError(f"{where}: metadata must name its 'method'")
+        if self.confidence_before is not None:
+            before = self.confidence_before
+            if before.shape != (n,) or before.dtype.kind != "f":
+                raise ContractError(
+                    f"{where}: 'confidence_before' must be float of shape ({n},), is {before.dtype} {before.shape}"
+                )
+            _first_bad(where, "confidence_before", ~((before >= -TOLERANCE) & (before <= 1 + TOLERANCE)), self)
         _first_bad(where, "iterations", self.iterations < 0, self)
         self._check_paths(where)
         if "confidence" not in self.unknown:
@@ -240,7 +248,9 @@ def merge(shards: list[Shard], pairs: Pairs) -> Shard:
         for i, (image, target) in enumerate(zip(shard.image, shard.target, strict=True))
     }
     order = [row[pair] for pair in zip(pairs.image, pairs.target, strict=True)]
-    per_row = ("image", "label", "target", "counterfactual", "found", "confidence", "iterations")
+    per_row = ["image", "label", "target", "counterfactual", "found", "confidence", "iterations"]
+    if all(shard.confidence_before is not None for shard in shards):
+        per_row.append("confidence_before")
     arrays = {name: np.stack([getattr(shards[part], name)[i] for part, i in order]) for name in per_row}
     offsets = [shard.path_offset for shard in shards if shard.path_offset is not None]
     if offsets:

@@ -22,4 +22,4 @@ def generate(images, targets, progress=False):
     return method.generate(classifier, densities, images, targets, allow_reached=True, progress=progress)
 
 
-respond(snakemake, log, method, generate)
+respond(snakemake, log, method, generate, classifier)

@@ -28,4 +28,4 @@ def generate(images, targets, progress=False):
     return method.generate(classifier, images, targets, known, labels)
 
 
-respond(snakemake, log, method, generate)
+respond(snakemake, log, method, generate, classifier)

@@ -29,6 +29,6 @@ def generate(images, targets, progress=False):
 
 
 start = time.perf_counter()
-respond(snakemake, log, method, generate)
+respond(snakemake, log, method, generate, classifier)
 if hasattr(snakemake.output, "seconds"):
     save_json(snakemake.output.seconds, {"seconds": time.perf_counter() - start, "threads": snakemake.threads})

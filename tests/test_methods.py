@@ -157,11 +157,14 @@ def generate(method):
 def test_the_shard_answers_its_pairs_and_is_the_same_file_every_time(tmp_path):
     method = DeDUCE(max_iterations=20)
     for name in ("one", "other"):
-        answered(method, generate(method), pairs(), source="abc").save(tmp_path / f"{name}.npz")
+        answered(method, generate(method), pairs(), "abc", world().ddu).save(tmp_path / f"{name}.npz")
     assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "other.npz").read_bytes()
     shard = Shard.load(tmp_path / "one.npz")  # which checks the contract
     shard.answers(pairs(), "here")
     assert shard.counterfactual.shape == (12, 1, SIZE, SIZE)
+    with torch.no_grad():
+        sure = world().ddu(torch.from_numpy(pairs().original)).softmax(1).numpy()
+    np.testing.assert_allclose(shard.confidence_before, sure[np.arange(12), pairs().target], rtol=1e-4)
     assert shard.metadata["method"] == "deduce" and shard.metadata["display_name"] == "DeDUCE"
     assert shard.metadata["settings"]["max_iterations"] == 20 and shard.metadata["source"] == "abc"
 

@@ -35,6 +35,8 @@ def rows(method: str, seed: int | str, pairs: Pairs, shard: Shard, scores: Score
             "iterations": pd.array(shard.iterations, dtype="Int64"),
         }
     )
+    if shard.confidence_before is not None:
+        table["confidence_before"] = shard.confidence_before
     for name in shard.unknown:
         table[name] = pd.NA if name == "iterations" else np.nan
     return table[table["target"] != table["label"]]

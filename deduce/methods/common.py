@@ -5,20 +5,30 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import torch
+from torch import nn
 
 from deduce import provenance
+from deduce.fold import device_of
 from deduce.search import Method, Result
 from deduce.shards import Pairs, Shard
 
 Generate = Callable[..., Result]  # generate(images, targets, progress=...): a method with its models
 
 
-def answered(method: Method, generate: Generate, pairs: Pairs, source: str) -> Shard:
-    """The shard that answers `pairs`. Its metadata says how it was made, and nothing that differs between jobs."""
+def answered(
+    method: Method, generate: Generate, pairs: Pairs, source: str, classifier: nn.Module | None = None
+) -> Shard:
+    """The shard that answers `pairs`. Its metadata says how it was made, and nothing that differs between jobs.
+
+    With the classifier that the method explains, also how sure it is of each target at the original.
+    """
     result = generate(pairs.original, pairs.target, progress=True)
     arrays = {name: value.numpy() for name, value in vars(result).items() if value is not None}
+    if classifier is not None:
+        arrays["confidence_before"] = _confidence(classifier, pairs)
     metadata = {
         "method": method.name,
         "display_name": method.display_name,
@@ -29,6 +39,18 @@ def answered(method: Method, generate: Generate, pairs: Pairs, source: str) -> S
         "source": source,
     }
     return Shard(pairs.image, pairs.label, pairs.target, **arrays, metadata=metadata)
+
+
+@torch.no_grad()
+def _confidence(classifier: nn.Module, pairs: Pairs) -> np.ndarray:
+    """The classifier's probability of each pair's target at its original, (n,) float32."""
+    parts = [np.zeros(0, np.float32)]
+    for start in range(0, len(pairs), 100):
+        rows = pairs.rows(slice(start, start + 100))
+        images = torch.as_tensor(rows.original, device=device_of(classifier))
+        target = torch.as_tensor(rows.target, device=images.device).long()
+        parts.append(classifier(images).softmax(1).gather(1, target[:, None]).squeeze(1).float().cpu().numpy())
+    return np.concatenate(parts)
 
 
 def timed(method: Method, generate: Generate, pairs: Pairs, seed: int) -> pd.DataFrame:
