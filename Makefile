@@ -5,10 +5,11 @@ CORES ?= all
 CONFIG ?= config.yaml
 SNAKEMAKE_ARGS ?=
 BIN := .venv/bin
+WORKERS = $(if $(filter all,$(CORES)),auto,$(CORES))
 NAME = $(shell sed -n 's/^name: *\([^ #]*\).*/\1/p' $(CONFIG))
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint format docs clean
+.PHONY: help install run test test-slurm lint bench slurm format docs clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -27,7 +28,17 @@ run: install ## run the workflow (CONFIG=config.yaml) and say where to look
 	@echo "Done. Look at: results/$(NAME)/report.html"
 
 test: install lint ## lint, unit tests and workflow tests
-	$(BIN)/pytest
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses $(WORKERS) -m "not workflow"
+	$(BIN)/pytest -m workflow
+
+test-slurm: slurm ## run the workflow on a real SLURM on this machine (Debian, as root)
+	$(BIN)/pytest tests/slurm/test_slurm.py
+
+bench: install ## measure the speed of search, VLK and realism, one after the other (results/benchmarks/*.json)
+	for benchmark in benchmarks/*.py; do $(BIN)/python $$benchmark || exit 1; done
+
+slurm: install ## add the SLURM plugin to .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -r envs/slurm.txt -c envs/constraints.txt
 
 lint: install ## ruff, mypy, snakefmt and snakemake --lint
 	$(BIN)/ruff check .

@@ -83,7 +83,7 @@ def test_a_mistake_is_named_with_what_is_allowed(mistake, message):
 
 def test_conda_and_pip_agree_on_versions():
     def pins(lines):
-        return {line.strip() for line in lines if "==" in line and not line.startswith("#")}
+        return {line.split("#")[0].strip() for line in lines if "==" in line and not line.startswith("#")}
 
     core = pins((ROOT / "envs" / "core.txt").read_text().splitlines())
     conda = yaml.safe_load((ROOT / "envs" / "core.yaml").read_text())["dependencies"][-1]["pip"]
