@@ -45,6 +45,7 @@ def main(job: argparse.Namespace) -> None:
     if job.timing:
         write_times(job, pairs, arrays, seconds)
         return
+    arrays["confidence_before"] = alibi.probabilities(pairs.original)[np.arange(len(pairs)), pairs.target]
     metadata = {
         "method": job.method,
         "display_name": job.display_name,
