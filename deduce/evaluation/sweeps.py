@@ -137,7 +137,8 @@ def verdict(frame: pd.DataFrame, tests: pd.DataFrame, sweep: Sweep) -> list[str]
         for metric, (theirs, theirs_other) in zip(DISTANCES, printed.T, strict=True):
             row = own.loc[metric.name]
             said.append(
-                f"{metric.text} {number(row.mean_a)} against {number(row.mean_b)} (p = {p_value(row.p)}, adjusted {p_value(row.p_holm)}; "
+                f"{metric.text} {number(row.mean_a)} against {number(row.mean_b)} "
+                f"(p = {p_value(row.p)}, adjusted {p_value(row.p_holm)}; "
                 f"the paper: {theirs:.2f} against {theirs_other:.2f})"
             )
             if row.p_holm < SIGNIFICANT:
