@@ -13,16 +13,20 @@ rule sweep_table:
         shards=sweep_inputs("counterfactuals"),
     output:
         table=report(
-            multiext("<results>/tables/{sweep}", ".csv", ".md", ".tex"),
+            "<results>/tables/{sweep}.csv",
+            caption="../report/sweeps.rst",
             category="Sweeps",
-            labels={"what": "{sweep}"},
+            labels={"what": "{sweep}, table"},
         ),
+        texts=multiext("<results>/tables/{sweep}", ".md", ".tex"),
         tests="<results>/tables/{sweep}_tests.csv",
         figure=report(
-            multiext("<results>/figures/{sweep}", ".png", ".pdf"),
+            "<results>/figures/{sweep}.png",
+            caption="../report/sweeps.rst",
             category="Sweeps",
-            labels={"what": "{sweep}"},
+            labels={"what": "{sweep}, figure"},
         ),
+        pdf="<results>/figures/{sweep}.pdf",
     log:
         "<logs>/sweep_table/{sweep}.log",
     benchmark:
