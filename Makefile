@@ -9,7 +9,7 @@ WORKERS = $(if $(filter all,$(CORES)),auto,$(CORES))
 NAME = $(shell sed -n 's/^name: *\([^ #]*\).*/\1/p' $(CONFIG))
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slurm lint bench slurm format docs clean
+.PHONY: help install run test test-slurm lint bench alibi slurm format docs clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -36,6 +36,9 @@ test-slurm: slurm ## run the workflow on a real SLURM on this machine (Debian, a
 
 bench: install ## measure the speed of search, VLK and realism, one after the other (results/benchmarks/*.json)
 	for benchmark in benchmarks/*.py; do $(BIN)/python $$benchmark || exit 1; done
+
+alibi: install ## install alibi and TensorFlow (about 2 GB) apart, as the reference of VLK
+	$(BIN)/snakemake --cores 1 alibi_environment
 
 slurm: install ## add the SLURM plugin to .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -r envs/slurm.txt -c envs/constraints.txt

@@ -20,7 +20,7 @@ ANOGAN = {"realism.anogan.steps": 1, "realism.anogan.restarts": 1}  # per scored
 TRAINING = {"training_images": 1, "epochs": 1}
 
 # The config keys that the time of a rule's job is proportional to, each with its power. A convolution's cost grows with
-# the square of its width. Methods that are not here are proportional to PAIRS; other rules take as long as they did.
+# the square of its width. Methods follow `_powers`; other rules take as long as they did.
 PROPORTIONAL: dict[str, dict[str, int]] = {
     "classifier": {"{classifier}.width": 2, **{f"{{classifier}}.{key}": 1 for key in TRAINING}},
     "density": {"ddu.width": 2, "density.training_images": 1},
@@ -28,12 +28,6 @@ PROPORTIONAL: dict[str, dict[str, int]] = {
     "autoencoder": {f"autoencoder.{key}": 1 for key in TRAINING},
     "wgan": {"wgan.width": 1, "wgan.critic_steps": 1, **{f"wgan.{key}": 1 for key in TRAINING}},
     "class_autoencoders": {f"class_autoencoders.{key}": 1 for key in TRAINING},
-    "deduce": PAIRS | {"ddu.width": 2},
-    "jsma": PAIRS | {"plain.width": 2},
-    "revise": PAIRS | {"plain.width": 2, "revise.max_iterations": 1},
-    "time_deduce": {"timing.pairs": 1, "ddu.width": 2},
-    "time_jsma": {"timing.pairs": 1, "plain.width": 2},
-    "time_revise": {"timing.pairs": 1, "plain.width": 2, "revise.max_iterations": 1},
     "realism_scores": {"images_per_seed": 1, **ANOGAN},
     "reference_scores": {"images_per_seed": 1, **ANOGAN},
     "sanity_scores": {"realism.sanity_images": 1, **ANOGAN},
@@ -42,7 +36,7 @@ PROPORTIONAL: dict[str, dict[str, int]] = {
 ASSUMPTIONS = f"""\
 - A job costs what the most similar past job of its rule did: {STARTUP:.0f} s of start, the rest in proportion to test
   images and parts per test set (methods), epochs and training images (models), steps and restarts (AnoGAN scores), the
-  square of a classifier's width, and the iteration limit of REVISE, as if searches came as near to it as they did then.
+  square of a classifier's width, and a method's limit of iterations, as if searches came as near to it as they did then.
 - The machine is the past run's. Times of a run without GPUs are no measure of GPU hours: they are then an upper bound,
   and a small run on one GPU of the cluster gives a better one. Time spent in queues and on retries is not counted.
 - Memory does not depend on the scale: batches, not test sets, are in memory. A wider network needs somewhat more.
@@ -58,6 +52,7 @@ class Job:
     seconds: float = math.nan  # measured, wall clock
     memory_mb: float = math.nan  # measured: largest resident set
     gpu: bool = False  # planned
+    classifier: str = ""  # planned: the one that a method explains
     requested_mb: float = math.nan  # planned
     requested_minutes: float = math.nan  # planned
 
@@ -98,15 +93,23 @@ def measured(runs: Iterable[Run]) -> pd.DataFrame:
 
 def work(job: Job, planned: Mapping[str, Any], past: Mapping[str, Any]) -> float:
     """How many times the work of the past job the planned one is, by their configs."""
-    powers = PROPORTIONAL.get(job.rule, PAIRS if job.rule in planned.get("methods", []) else {})
     factor = 1.0
-    for pattern, power in powers.items():
+    for pattern, power in _powers(job, planned.get("methods", [])).items():
         # `ddu-c3` is a classifier of the section `ddu`.
         key = pattern.format(**{name: value.partition("-")[0] for name, value in job.wildcards.items()})
         now, then = _value(planned, key), _value(past, key)
         if now and then:
             factor *= (now / then) ** power
     return factor
+
+
+def _powers(job: Job, methods: Iterable[str]) -> dict[str, int]:
+    """What a job's time is proportional to; a method's to its pairs, its limit and its classifier's width squared."""
+    method = job.rule.removeprefix("time_")
+    if method not in methods:
+        return PROPORTIONAL.get(job.rule, {})
+    pairs = PAIRS if method == job.rule else {"timing.pairs": 1}
+    return pairs | {f"{method}.max_iterations": 1, f"{job.classifier}.width": 2}
 
 
 def estimate(planned: Iterable[Job], config: Mapping[str, Any], runs: Iterable[Run]) -> pd.DataFrame:

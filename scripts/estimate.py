@@ -31,6 +31,7 @@ with SnakemakeApi(OutputSettings(dryrun=True)) as api:
             job.rule.name,
             job.wildcards_dict,
             gpu=bool(job.resources.get("gpu")),
+            classifier=Path(getattr(job.input, "classifier", "")).stem,
             requested_mb=job.resources.get("mem_mb"),
             requested_minutes=job.resources.get("runtime"),
         )
