@@ -36,7 +36,7 @@ PROPORTIONAL: dict[str, dict[str, int]] = {
 ASSUMPTIONS = f"""\
 - A job costs what the most similar past job of its rule did: {STARTUP:.0f} s of start, the rest in proportion to test
   images and parts per test set (methods), epochs and training images (models), steps and restarts (AnoGAN scores), the
-  square of a classifier's width, and a method's limit of iterations, as if searches came as near to it as they did then.
+  square of a classifier's width, and a method's limit of iterations, as if searches came as near to it as before.
 - The machine is the past run's. Times of a run without GPUs are no measure of GPU hours: they are then an upper bound,
   and a small run on one GPU of the cluster gives a better one. Time spent in queues and on retries is not counted.
 - Memory does not depend on the scale: batches, not test sets, are in memory. A wider network needs somewhat more.

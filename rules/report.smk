@@ -89,7 +89,7 @@ rule write_report:
         timing=stored("timing/*"),
         manifest="<artifacts>/manifest.json",
         sums="<artifacts>/SHA256SUMS",
-        template=[path for path in (ROOT / "deduce" / "report").rglob("*") if path.suffix[1:] in PAGE_PARTS],
+        template=[path for path in (ROOT / "deduce/report").rglob("*") if path.suffix[1:] in PAGE_PARTS],
     output:
         report("<results>/report.html", caption="../report/page.rst", category="Page", labels={"what": "the page"}),
     log:

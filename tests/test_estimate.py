@@ -30,7 +30,7 @@ def test_work_is_proportional_to_what_the_config_says():
     longer = LARGE | {"timing": {"pairs": 20}, "new": {"max_iterations": 300}}
     shorter = SMALL | {"timing": {"pairs": 10}, "new": {"max_iterations": 100}}
     assert work(Job("time_new", {}), longer, shorter) == pytest.approx(2 * 3)
-    assert work(Job("new", part), LARGE, SMALL) == pytest.approx(10 / 5), "a method without a limit or a classifier: its pairs"
+    assert work(Job("new", part), LARGE, SMALL) == pytest.approx(10 / 5), "nothing else to go by: its pairs"
     assert work(Job("classifier", {"classifier": "ddu-c3"}), LARGE, SMALL) == pytest.approx(10 * 4)
     assert work(Job("write_tables", {}), LARGE, SMALL) == 1
 
