@@ -7,15 +7,15 @@ from _job import job
 log = job(snakemake)
 
 from deduce.artifacts import atomic, load_json
-from deduce.evaluation import figures, parity
+from deduce.evaluation import figures, vlk_parity
 from deduce.shards import Pairs, Shard
 
 shards = [Shard.load(snakemake.input[backend]) for backend in ("alibi", "torch")]
-rows = parity.measured(Pairs.load(snakemake.input.pairs), *shards)
+rows = vlk_parity.measured(Pairs.load(snakemake.input.pairs), *shards)
 seconds = {backend: load_json(snakemake.input[f"{backend}_seconds"]) for backend in ("alibi", "torch")}
-table = parity.table(rows, seconds)
+table = vlk_parity.table(rows, seconds)
 for frame, path in ((rows, snakemake.output.pairs), (table, snakemake.output.table)):
     with atomic(path) as temporary:
         frame.to_csv(temporary, index=False)
-figures.draw(Path(snakemake.output.figures[0]).with_suffix(""), parity.figure, rows, table)
+figures.draw(Path(snakemake.output.figures[0]).with_suffix(""), vlk_parity.figure, rows, table)
 log.info("%s", table.to_string(index=False))

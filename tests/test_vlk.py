@@ -16,7 +16,7 @@ from small_world import CLASSES, trained, world
 
 from deduce import models
 from deduce.errors import InputError
-from deduce.evaluation import figures, parity
+from deduce.evaluation import figures, vlk_parity
 from deduce.methods.common import answered
 from deduce.methods.vlk import VLK, prototypes
 from deduce.models.autoencoder import Autoencoder
@@ -234,15 +234,15 @@ def test_parity_is_summed_up_over_the_pairs_that_both_found(tmp_path):
 
     alibi = shard([4, 5] * 5, np.arange(n) > 0)
     torch_ = shard([5, 4] * 5, np.arange(n) < 8)
-    rows = parity.measured(pairs, alibi, torch_)
-    table = parity.table(rows, {"alibi": {"seconds": 50.0}, "torch": {"seconds": 2.0}}).set_index("measure")
+    rows = vlk_parity.measured(pairs, alibi, torch_)
+    table = vlk_parity.table(rows, {"alibi": {"seconds": 50.0}, "torch": {"seconds": 2.0}}).set_index("measure")
     assert table.loc["l0", "pairs"] == 7
     assert table.loc["l0", "alibi"] == pytest.approx(32 / 7) and table.loc["l0", "torch"] == pytest.approx(31 / 7)
     assert table.loc["l1", "difference"] == pytest.approx(-0.5 / 7) and table.loc["confidence", "p"] == 1
     assert table.loc["found", "alibi"] == pytest.approx(0.9) and table.loc["found", "torch"] == pytest.approx(0.8)
     assert table.loc["speed_up", "torch"] == pytest.approx(25)
-    figures.draw(tmp_path / "parity", parity.figure, rows, table.reset_index())
-    assert (tmp_path / "parity.png").stat().st_size > 10_000 and (tmp_path / "parity.pdf").exists()
+    figures.draw(tmp_path / "parity", vlk_parity.figure, rows, table.reset_index())
+    assert (tmp_path / "vlk_parity.png").stat().st_size > 10_000 and (tmp_path / "vlk_parity.pdf").exists()
 
 
 @dataclass(frozen=True)
