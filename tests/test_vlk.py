@@ -241,7 +241,7 @@ def test_parity_is_summed_up_over_the_pairs_that_both_found(tmp_path):
     assert table.loc["l1", "difference"] == pytest.approx(-0.5 / 7) and table.loc["confidence", "p"] == 1
     assert table.loc["found", "alibi"] == pytest.approx(0.9) and table.loc["found", "torch"] == pytest.approx(0.8)
     assert table.loc["speed_up", "torch"] == pytest.approx(25)
-    figures.draw(tmp_path / "parity", vlk_parity.figure, rows, table.reset_index())
+    figures.draw(tmp_path / "vlk_parity", vlk_parity.figure, rows, table.reset_index())
     assert (tmp_path / "vlk_parity.png").stat().st_size > 10_000 and (tmp_path / "vlk_parity.pdf").exists()
 
 
