@@ -24,6 +24,8 @@ from deduce.evaluation.bundle import Bundle
 from deduce.fetch import corrupted
 
 AVAILABLE_METHODS = [path.stem for path in (ROOT / "rules" / "methods").glob("*.smk")]
+if reserved := {"original", "reconstruction"} & set(AVAILABLE_METHODS):  # what realism scores are compared with
+    sys.exit(f"rules/methods: no method can be called {reserved.pop()!r}, which is the name of other images.")
 
 # Which of the models' settings a sweep can vary, and the models that rules/models.smk makes of each value, as `ddu-c3`.
 VARIED_MODELS = {"ddu.coefficient": {"ddu": "-c", "density": "-c"}}

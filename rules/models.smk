@@ -79,7 +79,7 @@ rule vae:
         "../envs/core.yaml"
     threads: 1
     resources:
-        mem_mb=grows(3000),
+        mem_mb=grows(4000),
         runtime=grows(240),
         gpu=GPU,
     params:

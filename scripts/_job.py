@@ -23,6 +23,7 @@ def job(snakemake) -> logging.Logger:
         handlers=[logging.FileHandler(snakemake.log[0], mode="w"), logging.StreamHandler()],
         force=True,
     )
+    logging.getLogger("fontTools").setLevel(logging.WARNING)  # a PDF's fonts are nobody's news
     log = logging.getLogger(snakemake.rule)
 
     def crash(kind, error, traceback) -> None:

@@ -33,7 +33,6 @@ ALIBI_TIMED = f"--timed-pairs {config['timing']['pairs']} --seed {SEEDS[0]}"
 
 
 rule alibi_environment:
-    """Install alibi and TensorFlow, about 2 GB, apart from everything else."""
     input:
         "envs/alibi.txt",
     output:
@@ -42,6 +41,8 @@ rule alibi_environment:
         "<logs>/alibi_environment.log",
     benchmark:
         "<benchmarks>/alibi_environment.tsv"
+    """Install alibi and TensorFlow, about 2 GB, apart from everything else."""
+    localrule: True  # a cluster's nodes often have no network
     conda:
         "../../envs/core.yaml"
     threads: 1
