@@ -70,7 +70,7 @@ PARTS = [f"{part:03d}" for part in range(config["shards_per_seed"])]
 # asks for what it was given: none on a cluster without GPUs (slurm/config.yaml), where srun would refuse to be asked.
 GPU = 1 if workflow.is_main_process else int("SLURM_GPUS" in os.environ)
 
-# The threads of a measurement: all cores of a local run, so that nothing runs beside it; the one of its job on a cluster.
+# The cores that a measurement reserves: all of a local run, so that nothing runs beside it; the one of its job on a cluster.
 # (`workflow.cores` refuses to answer where there is no --cores.)
 ALL_CORES = workflow.resource_settings.cores or 1 if workflow.is_main_process else 1
 
