@@ -34,3 +34,22 @@ DATASETS = {
         {"debian": "dataset-fashion-mnist"},
     ),
 }
+
+
+def torchvision_datasets():
+    """`torchvision.datasets`, also where torchvision was built for CUDA and torch was not.
+
+    There, importing torchvision fails because the schemas of two compiled operators are missing. Nothing here calls
+    them, so declaring the schemas is enough.
+    """
+    import torch
+
+    try:
+        from torchvision import datasets
+    except RuntimeError:
+        for operator in ("nms", "qnms"):
+            torch.library.define(
+                f"torchvision::{operator}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+            )
+        from torchvision import datasets
+    return datasets

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from deduce.artifacts import atomic, sha256
-from deduce.datasets import DATASETS, Dataset
+from deduce.datasets import DATASETS, Dataset, torchvision_datasets
 from deduce.errors import InputError
 
 log = logging.getLogger(__name__)
@@ -94,8 +94,6 @@ def _from_folder(dataset: Dataset, name: str, folder: str, scratch: Path) -> Pat
 
 
 def _from_torchvision(dataset: Dataset, name: str, _: str, scratch: Path) -> Path:
-    from deduce.data import torchvision_datasets
-
     mirrors = getattr(torchvision_datasets(), dataset.folder).mirrors
     reasons = []
     for mirror in mirrors:

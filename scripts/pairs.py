@@ -6,14 +6,14 @@ from _job import job
 
 log = job(snakemake)
 
-from deduce import data
+from deduce import data, pairs
 
 root = Path(snakemake.input.data[0]).parents[2]
 seed, count = snakemake.wildcards.seed, snakemake.params.images
 if seed == "validation":
-    split, chosen = "validation", data.validation_batch(count)
+    split, chosen = "validation", pairs.validation_batch(count)
 else:
-    split, chosen = "test", data.test_set(int(seed), count)
-pairs = data.all_pairs(*data.load(root, snakemake.params.dataset, split), chosen)
-pairs.save(snakemake.output[0])
-log.info("%d pairs of %d images", len(pairs), count)
+    split, chosen = "test", pairs.test_set(int(seed), count)
+asked = pairs.all_pairs(*data.load(root, snakemake.params.dataset, split), chosen)
+asked.save(snakemake.output[0])
+log.info("%d pairs of %d images", len(asked), count)

@@ -96,7 +96,7 @@ def mirror(origin, monkeypatch):
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(origin)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    from deduce.data import torchvision_datasets
+    from deduce.datasets import torchvision_datasets
 
     address = f"http://127.0.0.1:{server.server_address[1]}/"
     monkeypatch.setattr(torchvision_datasets().MNIST, "mirrors", ["http://127.0.0.1:9/", address])
