@@ -33,6 +33,7 @@ ALIBI_TIMED = f"--timed-pairs {config['timing']['pairs']} --seed {SEEDS[0]}"
 
 
 rule alibi_environment:
+    """Install alibi and TensorFlow, about 2 GB, apart from everything else; not on a node, which may have no network."""
     input:
         "envs/alibi.txt",
     output:
@@ -41,8 +42,7 @@ rule alibi_environment:
         "<logs>/alibi_environment.log",
     benchmark:
         "<benchmarks>/alibi_environment.tsv"
-    """Install alibi and TensorFlow, about 2 GB, apart from everything else."""
-    localrule: True  # a cluster's nodes often have no network
+    localrule: True
     conda:
         "../../envs/core.yaml"
     threads: 1
