@@ -88,9 +88,11 @@ def _find(folder: Path, name: str) -> Path:
 
 
 def _from_folder(dataset: Dataset, name: str, folder: str, scratch: Path) -> Path:
-    if not Path(folder).expanduser().is_dir():
+    place = Path(folder).expanduser()
+    if not place.is_dir():
         raise _Unavailable("no such folder")
-    return _find(Path(folder).expanduser(), name)
+    own = place / dataset.folder  # a folder in torchvision's layout may hold several datasets
+    return _find(own if own.is_dir() else place, name)
 
 
 def _from_torchvision(dataset: Dataset, name: str, _: str, scratch: Path) -> Path:

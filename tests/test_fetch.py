@@ -43,6 +43,15 @@ def test_plain_and_compressed_files_of_a_folder(origin, tmp_path):
     assert arrived(tmp_path / "to2")
 
 
+def test_a_folder_with_several_datasets_in_torchvisions_layout(origin, tmp_path):
+    for folder, content in (("FashionMNIST", b"other"), ("MNIST", None)):
+        (tmp_path / "data" / folder / "raw").mkdir(parents=True)
+        for name in CONTENT:
+            (tmp_path / "data" / folder / "raw" / name).write_bytes(content or CONTENT[name])
+    fetch("toy", [f"folder:{tmp_path / 'data'}"], tmp_path / "to")
+    assert arrived(tmp_path / "to")
+
+
 def test_the_next_source_is_tried_and_nothing_wrong_takes_a_final_name(origin, tmp_path):
     bad = tmp_path / "bad"
     bad.mkdir()
