@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import yaml
 
+from deduce import provenance
 from deduce.shards import Pairs, Shard
 
 ROOT = Path(__file__).parent.parent
@@ -114,5 +115,6 @@ def test_every_rule_is_documented_and_accounted_for(path, name, body):
     if "script:" in body or "shell:" in body:
         for directive in ("log", "benchmark", "threads", "resources", "conda"):
             assert re.search(rf"^    {directive}:", body, re.M), f"{name} has no {directive}:"
-    if "script:" in body:
+    script = re.search(r'^    script:\n\s+"(.+)"', body, re.M)
+    if script and provenance.modules(path.parent / script[1]):
         assert "source=source(" in body, f"{name} does not rerun when the library changes"
