@@ -49,6 +49,8 @@ rule alibi_environment:
     resources:
         mem_mb=2000,
         runtime=60,
+    params:
+        source=source("alibi_environment.py"),
     script:
         "../../scripts/alibi_environment.py"
 
