@@ -164,6 +164,19 @@ def test_a_score_depends_on_its_image_and_key_alone(wgan, images):
     assert not np.isclose(AnoGAN(steps=30, restarts=2, seed=1).score(wgan, images[:1], keys[:1]), scores[:1])
 
 
+def test_a_score_does_not_depend_on_the_number_of_threads(wgan, images):
+    anogan, keys, before = AnoGAN(steps=8, restarts=3), [(row,) for row in range(60)], torch.get_num_threads()
+    scores = {}
+    try:
+        for threads in (1, 2):  # 180 descents are several blocks: two threads work on two of them at a time
+            torch.set_num_threads(threads)
+            scores[threads] = anogan.score(wgan, images, keys)
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert (scores[1] == scores[2]).all()
+
+
 def test_nothing_odd_stops_the_others(wgan, images, caplog):
     odd = images[:4].copy()
     odd[1, 0, 3, 3], odd[2] = np.nan, 0
