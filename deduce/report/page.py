@@ -13,7 +13,7 @@ import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from deduce.evaluation import paper
+from deduce.evaluation import paper, vlk_parity
 from deduce.evaluation.metrics import METRICS
 from deduce.evaluation.results import display_names
 from deduce.evaluation.tables import choose_pairs
@@ -68,6 +68,7 @@ def context(run: Run) -> dict[str, Any]:
         "facts": _facts(run, names),
         "tables": tables,
         "sweeps": _sweeps(run),
+        "parity": vlk_parity.sentence(run.tables["vlk_parity"]) if "vlk_parity" in run.tables else "",
         "texts": {name: view.texts for name, view in tables.items()} | {"claims": run.texts["claims"]},
         "figures": {name: _figure(name, files) for name, files in run.figures.items()},
         "claims": run.tables["claims"].fillna("").to_dict("records"),
@@ -149,6 +150,13 @@ TABLES: dict[str, tuple[str, dict[str, str], dict[str, Any]]] = {
          "wilcoxon_p_holm": "p (Wilcoxon)", "mcnemar_p": "p (McNemar)", "wins": "wins", "losses": "losses"},
         {"p": ("p_holm", "wilcoxon_p_holm", "mcnemar_p")},
     ),
+    "vlk_parity": (
+        "The batched VLK beside alibi. Distances and confidence are means over the pairs that both found.",
+        {"measure": "measure", "alibi": "alibi", "alibi_std": "sd", "torch": "batched", "torch_std": "sd",
+         "difference": "batched − alibi", "difference_std": "sd", "p": "paired p", "pairs": "pairs"},
+        {"p": ("p",), "decimals": 3},
+    ),
+    "vlk_parity_pairs": ("Every pair of that comparison.", {}, {"decimals": 3}),
     "sanity": ("How well the AnoGAN score tells the dataset from others.", {}, {"decimals": 3}),
     "model_card": ("The models, measured, beside what is known of the authors'.", {}, {"decimals": 4}),
     "audit": ("Audit of the authors' stored results.", {}, {}),
