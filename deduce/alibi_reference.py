@@ -172,6 +172,7 @@ def _block(weights: dict[str, np.ndarray], name: str, image: Any) -> Any:
 def _normalised(weights: dict[str, np.ndarray], convolution: str, name: str, stride: int, image: Any) -> Any:
     normalisation = layers.BatchNormalization(
         epsilon=EPSILON,
+        fused=False if tf.keras.backend.floatx() == "float64" else None,  # the fused operation has no 64 bits
         gamma_initializer=_constant(weights[f"{name}.weight"]),
         beta_initializer=_constant(weights[f"{name}.bias"]),
         moving_mean_initializer=_constant(weights[f"{name}.running_mean"]),

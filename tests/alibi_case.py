@@ -1,7 +1,7 @@
 """Run by test_vlk.py in the environment of alibi: python alibi_case.py FOLDER.
 
-FOLDER has the networks, `given.npz` (training, images, targets) and `cases.json`: name → settings and order. For each
-case, every iterate of `CounterfactualProto` is recorded; and once, what the networks give for the training images.
+FOLDER has the networks, `given.npz` (training, images, targets) and `cases.json`: name → settings, order and bits. For
+each case, every iterate of `CounterfactualProto` is recorded; and once, what the networks give for the training images.
 """
 
 import json
@@ -9,16 +9,34 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import tensorflow as tf
+from alibi.explainers import cfproto
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from deduce.alibi_reference import Alibi, Recorder
+
+
+class Double:
+    """TensorFlow as alibi's module sees it, with 64 bits where alibi asks for 32 or leaves it open."""
+
+    float32 = tf.float64
+
+    def __getattr__(self, name):
+        return getattr(tf.compat.v1, name)
+
+    def Variable(self, value, dtype=tf.float64, **options):
+        return tf.compat.v1.Variable(value, dtype=dtype, **options)
+
 
 folder = Path(sys.argv[1])
 with np.load(folder / "given.npz") as arrays:
     training, images, targets = arrays["training"], arrays["images"], arrays["targets"]
 made = {}
 for name, case in json.loads((folder / "cases.json").read_text()).items():
+    tf.keras.backend.set_floatx(f"float{case['bits']}")
+    cfproto.tf = Double() if case["bits"] == 64 else tf.compat.v1
+    case["settings"]["learning_rate"] = np.dtype(f"float{case['bits']}").type(case["settings"]["learning_rate"])
     networks = (folder / "plain.safetensors", folder / "autoencoder.safetensors")
     alibi = Alibi(*networks, training, case["settings"], case["order"])
     recorder = Recorder(alibi.explainer)

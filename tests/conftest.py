@@ -44,6 +44,15 @@ class Checkout:
 
 
 @pytest.fixture(scope="session")
+def alibi_python() -> Path:
+    """The Python of an environment that has alibi."""
+    python = Path(os.environ.get("DEDUCE_ALIBI_PYTHON") or ROOT / "results/environments/alibi/bin/python")
+    if not python.exists():
+        pytest.skip("alibi is not installed: `make alibi` does it, or DEDUCE_ALIBI_PYTHON names a Python that has it")
+    return python
+
+
+@pytest.fixture(scope="session")
 def clean_checkout(tmp_path_factory) -> Checkout:
     """The files that git tracks, and nothing else."""
     root = tmp_path_factory.mktemp("checkout") / "repository"

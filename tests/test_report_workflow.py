@@ -43,3 +43,20 @@ def test_the_page_of_a_finished_run(finished):
                 assert (np.array(card.locator("canvas").first.evaluate(PIXELS)) == wanted).all(), method
         assert tab.locator("#stage input[type=range]").count() > 0
     assert not complaints
+
+
+def test_a_comparison_with_alibi_belongs_to_the_page_once_it_was_made(finished, alibi_python, tmp_path):
+    checkout = finished.copy(tmp_path / "repository")
+    page = checkout.root / "results/test/report.html"
+    assert 'id="parity"' not in page.read_text()
+    for target in ("parity", "report", "archive"):
+        run = checkout.snakemake(target, DEDUCE_ALIBI_PYTHON=str(alibi_python))
+        assert run.returncode == 0, run.stdout[-5000:]
+    table = pd.read_csv(checkout.root / "results/test/tables/vlk_parity.csv").set_index("measure")
+    text = page.read_text()
+    assert "Of the same 4 pairs, with the same networks and settings, alibi found" in text
+    assert f"{table.loc['speed_up', 'torch']:.0f} times as fast" in text and 'id="figure-vlk_parity"' in text
+    archive = checkout.root / "results/test/archive/test.tar.gz"
+    run = checkout.snakemake("report", "--config", f"artifacts={archive}", "name=again")
+    assert run.returncode == 0, run.stdout[-5000:]
+    assert 'id="parity"' in (checkout.root / "results/again/report.html").read_text()

@@ -24,7 +24,6 @@ from deduce.search import Models
 from deduce.shards import Pairs, Shard
 
 ROOT = Path(__file__).parent.parent
-ALIBI = Path(os.environ.get("DEDUCE_ALIBI_PYTHON") or ROOT / "results/environments/alibi/bin/python")
 # At the weights of alibi's example the iteration is chaotic: it is compared step by step there, to its end at others.
 EXAMPLE = VLK(max_iterations=30)
 MILD = VLK(max_iterations=30, autoencoder_weight=2.0, prototype_weight=5.0, sparsity=0.005, initial_loss_weight=4.0)
@@ -261,19 +260,21 @@ class Recorded(VLK):
 
 
 @pytest.fixture(scope="module")
-def alibi(tmp_path_factory):
-    """What alibi itself made of six pairs: at its example's weights, and at mild ones in both orders of assignment."""
-    if not ALIBI.exists():
-        pytest.skip("alibi is not installed: `make alibi` does it, or DEDUCE_ALIBI_PYTHON names a Python that has it")
+def alibi(tmp_path_factory, alibi_python):
+    """What alibi made of six pairs: at its example's weights, in 64 bits too, and at mild ones in both orders."""
     folder, (images, targets) = tmp_path_factory.mktemp("alibi"), some_pairs()
     models.save(folder / "plain.safetensors", world().plain)
     models.save(folder / "autoencoder.safetensors", autoencoder())
     training = world().training_images.numpy()
     np.savez(folder / "given.npz", training=training, images=images[:6].numpy(), targets=targets[:6].numpy())
-    cases = {"example": (EXAMPLE, "image_first"), "mild": (MILD, "image_first"), "momentum": (MILD, "point_first")}
-    written = {name: {"settings": method.settings(), "order": order} for name, (method, order) in cases.items()}
-    (folder / "cases.json").write_text(json.dumps(written))
-    command = [str(ALIBI), str(Path(__file__).parent / "alibi_case.py"), str(folder)]
+    cases = {
+        "double": {"settings": EXAMPLE.settings(), "order": "image_first", "bits": 64},
+        "example": {"settings": EXAMPLE.settings(), "order": "image_first", "bits": 32},
+        "mild": {"settings": MILD.settings(), "order": "image_first", "bits": 32},
+        "momentum": {"settings": MILD.settings(), "order": "point_first", "bits": 32},
+    }
+    (folder / "cases.json").write_text(json.dumps(cases))
+    command = [str(alibi_python), str(Path(__file__).parent / "alibi_case.py"), str(folder)]
     ran = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert ran.returncode == 0, ran.stderr[-3000:]
     with np.load(folder / "made.npz") as made:
@@ -307,12 +308,18 @@ def iterates_of(method, precision):
     """Those of the first six pairs, (6, iterations, 1, height, width), in the arithmetic asked for."""
     method = Recorded(**method.settings())
     images, targets = (part[:6] for part in some_pairs())
-    encodings = method.class_encodings(world().plain, autoencoder(), world().training_images)
-    encodings = {label: encoding.to(precision) for label, encoding in encodings.items()}
     classifier, coder = (copy.deepcopy(network).to(precision) for network in (world().plain, autoencoder()))
+    encodings = method.class_encodings(classifier, coder, world().training_images.to(precision))
     network = Models(classifier=classifier.eval(), autoencoder=coder)
     method.descend(network, method.start(network, encodings, images.to(precision), targets))
     return torch.stack(method.iterates, 1).double().numpy()
+
+
+def test_at_the_examples_weights_the_first_ten_iterates_agree_in_64_bits(alibi):
+    """On every pair: without rounding in the way, both are the same algorithm."""
+    apart = np.abs(iterates_of(EXAMPLE, torch.float64)[:, :10] - alibi["double_iterates"][:, :10])
+    print(apart.max((2,3,4)), np.abs(iterates_of(EXAMPLE, torch.float64) - alibi["double_iterates"][:, :30]).max((2,3,4)))
+    assert apart.max() < 1e-4
 
 
 def test_at_the_examples_weights_the_first_ten_iterates_agree(alibi):

@@ -4,6 +4,7 @@ A claim *holds*, *does not hold*, or is *not tested*: because this run lacks wha
 small for a verdict. What "much" and "comparable" mean is ours, and is said in the test.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -22,6 +23,9 @@ METRICS = ("agan", "l0", "l1")
 # The sweeps that claims are about, and the columns of their tables that their settings are known by here.
 SWEEPS = {"appendix_a": "setting", "appendix_b": ["distance_weight", "step_size"], "appendix_a_more": "setting"}
 SWEEPS |= {"jsma_pixels": "pixels_per_step"}
+# What tables call by a key, as the paper writes it.
+WRITTEN = {"deduce": "DeDUCE", "jsma": "JSMA", "vlk": "VLK", "revise": "REVISE", "agan": "AGAN", "l0": "L0", "l1": "L1"}
+WRITTEN |= {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "emnist_letters": "EMNIST letters"}
 
 
 @dataclass
@@ -69,6 +73,7 @@ def check_all(evidence: Evidence) -> pd.DataFrame:
             holds, figure = None, f"{figure}; but only {compared} pairs were found by all methods"
         result = UNTESTED if holds is None else HOLDS if holds else FAILS
         line = {"id": claim.name, "claim": claim.sentence, "where": claim.where, "test": claim.test}
+        figure = re.sub(rf"\b({'|'.join(WRITTEN)})\b", lambda key: WRITTEN[key[0]], figure)
         rows.append(line | {"result": result, "number": figure})
     return pd.DataFrame(rows)
 
