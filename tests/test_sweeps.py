@@ -188,7 +188,7 @@ def test_the_table_says_whether_settings_are_told_apart_as_in_the_paper(case):
     assert (row.a, row.n, row.mean_difference) == ("mu=1", 16, -8.5) and row.p < 1e-4 and row.p_holm >= row.p
     text = evaluation.as_table(frame, tests, made["appendix_a"])
     assert "- μ = 1 against λ = 0: told apart, as the paper reports: L0 17.00 against 25.50" in text.markdown()
-    assert "- μ = 1 against λ = 1: not told apart: L0 N/A against N/A" in text.markdown()
+    assert "- μ = 1 against λ = 1:" not in text.markdown()  # which fails too often to be compared
     assert "fail on more than 75 %: λ = 1." in text.caption and "over the 16 pairs" in text.caption
     assert "| μ = 1 | **17.00** |" in text.markdown() and r"$\mu$ = 1" in text.tex("appendix_a")
 
@@ -198,6 +198,9 @@ def test_the_table_says_whether_settings_are_told_apart_as_in_the_paper(case):
     assert "told apart, the other way round than in the paper" in said(mean_difference=-tests.mean_difference)
     assert "not told apart" in said(p_holm=0.3)
     assert "told apart in L1 only" in said(p_holm=tests.p_holm.where(tests.metric == "l1", 0.3))
+    assert evaluation.verdict(frame.assign(pairs=0), tests, made["appendix_a"]) == [
+        "μ = 1 fails too often here to be compared (5.6 %; the paper: 0.0 %)."
+    ]
 
 
 def test_two_sweeps_are_compared_on_the_pairs_of_both(case):

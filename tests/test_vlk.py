@@ -318,7 +318,10 @@ def iterates_of(method, precision):
 def test_at_the_examples_weights_the_first_ten_iterates_agree_in_64_bits(alibi):
     """On every pair: without rounding in the way, both are the same algorithm."""
     apart = np.abs(iterates_of(EXAMPLE, torch.float64)[:, :10] - alibi["double_iterates"][:, :10])
-    print(apart.max((2,3,4)), np.abs(iterates_of(EXAMPLE, torch.float64) - alibi["double_iterates"][:, :30]).max((2,3,4)))
+    print(
+        apart.max((2, 3, 4)),
+        np.abs(iterates_of(EXAMPLE, torch.float64) - alibi["double_iterates"][:, :30]).max((2, 3, 4)),
+    )
     assert apart.max() < 1e-4
 
 

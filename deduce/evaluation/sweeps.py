@@ -127,11 +127,14 @@ def verdict(frame: pd.DataFrame, tests: pd.DataFrame, sweep: Sweep) -> list[str]
     """For each point that the paper prints beside the reference: whether this run tells them apart, and which way."""
     points = frame.set_index("setting")
     reference = key(sweep.reference)
+    if pd.isna(points.loc[reference, "paper_l0"]):
+        return []
+    if points.loc[reference, "pairs"] == 0:
+        failure, theirs = points.loc[reference, ["failure", "paper_failure"]]
+        return [f"{sweep.reference} fails too often here to be compared ({failure:.1f} %; the paper: {theirs:.1f} %)."]
     lines = []
-    for other in points.index.drop(reference):
+    for other in points.index[(points["pairs"] > 0) & points["paper_l0"].notna()].drop(reference):
         printed = points.loc[[reference, other], [f"paper_{metric.name}" for metric in DISTANCES]].to_numpy()
-        if np.isnan(printed).any():
-            continue
         own = tests[tests["b"] == other].set_index("metric")
         said, apart = [], {}
         for metric, (theirs, theirs_other) in zip(DISTANCES, printed.T, strict=True):
