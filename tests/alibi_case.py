@@ -28,6 +28,9 @@ class Double:
     def Variable(self, value, dtype=tf.float64, **options):
         return tf.compat.v1.Variable(value, dtype=dtype, **options)
 
+    def maximum(self, a, b):
+        return tf.maximum(tf.cast(a, tf.float64), b)
+
 
 folder = Path(sys.argv[1])
 with np.load(folder / "given.npz") as arrays:
@@ -36,9 +39,10 @@ made = {}
 for name, case in json.loads((folder / "cases.json").read_text()).items():
     tf.keras.backend.set_floatx(f"float{case['bits']}")
     cfproto.tf = Double() if case["bits"] == 64 else tf.compat.v1
-    case["settings"]["learning_rate"] = np.dtype(f"float{case['bits']}").type(case["settings"]["learning_rate"])
+    kind = np.dtype(f"float{case['bits']}").type  # TensorFlow takes a Python number to be of 32 bits
+    numbers = {key: kind(value) if isinstance(value, float) else value for key, value in case["settings"].items()}
     networks = (folder / "plain.safetensors", folder / "autoencoder.safetensors")
-    alibi = Alibi(*networks, training, case["settings"], case["order"])
+    alibi = Alibi(*networks, training, numbers, case["order"])
     recorder = Recorder(alibi.explainer)
     made |= {f"{name}_{part}": array for part, array in alibi.generate(images, targets).items()}
     length = len(recorder.images) // len(images)
