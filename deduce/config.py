@@ -34,6 +34,15 @@ def checked(config: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
     return config
 
 
+def typed(given: Any) -> Any:
+    """A list or section that `--config` was given, with numbers where Snakemake leaves text, as in `seeds=[1,2]`."""
+    if isinstance(given, dict):
+        return {key: typed(value) for key, value in given.items()}
+    if isinstance(given, list):
+        return [typed(value) for value in given]
+    return yaml.safe_load(given) if isinstance(given, str) else given
+
+
 def in_order(config: Any, default: Any) -> Any:
     """`config` with its keys in the order of `default`, new ones last: overlays that Snakemake merges disturb it."""
     if not (isinstance(config, dict) and isinstance(default, dict)):
@@ -118,8 +127,8 @@ PAGE = """# Configuration
 
 `config.yaml` is the default experiment; each file in `config/` changes only the keys that it names
 (`snakemake --configfile config/paper.yaml`), and single keys can be changed on the command line
-(`--config images_per_seed=5`). Everything is checked before the workflow starts. This page is made from the schema by
-`make docs`.
+(`--config images_per_seed=5 'vlk={max_iterations: 500}'`). Everything is checked before the workflow starts. This page
+is made from the schema by `make docs`.
 
 """
 

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import yaml
 from snakemake.exceptions import WorkflowError
+from snakemake.utils import update_config
 
 ROOT = Path(workflow.basedir)
 sys.path.insert(0, str(ROOT))  # so that `import deduce` works before anything is installed
 
 from deduce import provenance, sweeps
 from deduce.artifacts import save_json
-from deduce.config import checked, in_order, schema
+from deduce.config import checked, in_order, schema, typed
 from deduce.datasets import DATASETS
 from deduce.errors import InputError
 from deduce.evaluation import paper
@@ -29,6 +30,9 @@ if reserved := {"original", "reconstruction"} & set(AVAILABLE_METHODS):  # what 
 
 # Which of the models' settings a sweep can vary, and the models that rules/models.smk makes of each value, as `ddu-c3`.
 VARIED_MODELS = {"ddu.coefficient": {"ddu": "-c", "density": "-c"}}
+
+for key, value in workflow.config_settings.overwrite_config.items():
+    update_config(config, {key: value if isinstance(value, str) else typed(value)})
 
 # Stored results say themselves which experiment they are of; only its name can be overridden (`--config name=...`).
 STORED = None

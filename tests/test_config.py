@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from deduce.config import checked, defaults, documentation, schema
+from deduce.config import checked, defaults, documentation, schema, typed
 from deduce.errors import InputError
 
 ROOT = Path(__file__).parent.parent
@@ -91,3 +91,9 @@ def test_conda_and_pip_agree_on_versions():
     constraints = pins((ROOT / "envs" / "constraints.txt").read_text().splitlines())
     develop = pins((ROOT / "envs" / "develop.txt").read_text().splitlines())
     assert {pin.lower() for pin in core | develop} <= {pin.lower() for pin in constraints}
+
+
+def test_lists_and_sections_of_the_command_line_hold_numbers():
+    given = {"seeds": ["1", "2"], "vlk": {"max_iterations": "500", "momentum": "true", "backend": "alibi"}, "name": 3}
+    vlk = {"max_iterations": 500, "momentum": True, "backend": "alibi"}
+    assert typed(given) == {"seeds": [1, 2], "vlk": vlk, "name": 3}
