@@ -5,10 +5,11 @@ Low is realistic. The defaults are the paper's setting, as its released code rea
 
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -89,8 +90,8 @@ class AnoGAN:
             losses[block] = ended.cpu()
 
         blocks = list(_blocks(len(starts), rows))
-        with single_threads(len(blocks) if device.type == "cpu" else 1) as workers:
-            for done, _ in enumerate(workers.map(descend, blocks), 1):
+        with side_by_side(len(blocks) if device.type == "cpu" else 1) as each:
+            for done, _ in enumerate(each(descend, blocks), 1):
                 log.info("descents: %d of %d", min(done * rows, len(starts)), len(starts))
         return losses
 
@@ -106,12 +107,15 @@ class AnoGAN:
 
 
 @contextmanager
-def single_threads(at_most: int) -> Iterator[ThreadPoolExecutor]:
-    """Workers of one thread each, as many as torch has threads: a block alone is too small to be worth dividing."""
+def side_by_side(at_most: int) -> Iterator[Callable[..., Iterator[Any]]]:
+    """A `map` that works on as many things at a time as torch has threads: one alone is too small to be divided."""
     threads = torch.get_num_threads()
+    if min(threads, at_most) == 1:
+        yield map
+        return
     try:
         with ThreadPoolExecutor(min(threads, at_most), initializer=torch.set_num_threads, initargs=(1,)) as workers:
-            yield workers
+            yield workers.map
     finally:
         torch.set_num_threads(threads)  # MKL's number is not the worker's alone
 
