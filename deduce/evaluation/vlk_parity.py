@@ -113,7 +113,8 @@ def figure(rows: pd.DataFrame, summary: pd.DataFrame) -> Figure:
     axes[0, 0].legend(frameon=False)
     numbers = summary.set_index("measure")
     for axis, measure, text in ((axes[0, 3], "seconds", "seconds each"), (axes[1, 3], "found", "found")):
-        axis.bar(list(BACKENDS.values()), numbers.loc[measure, list(BACKENDS)].to_numpy(float), color=PALETTE[:2])
-        axis.set_ylabel(text)
-    axes[0, 3].set(yscale="log", title=f"{numbers.loc['speed_up', 'torch']:.0f} times as fast")
+        values = numbers.loc[measure, list(BACKENDS)].to_numpy(float)
+        axis.bar_label(axis.bar(list(BACKENDS.values()), values, color=PALETTE[:2]), fmt="%.3g")
+        axis.set(ylabel=text, ylim=(0, 1.15 * max(values)))
+    axes[0, 3].set_title(f"{numbers.loc['speed_up', 'torch']:.0f} times as fast")
     return drawing
