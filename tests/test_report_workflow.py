@@ -60,3 +60,20 @@ def test_a_comparison_with_alibi_belongs_to_the_page_once_it_was_made(finished, 
     run = checkout.snakemake("report", "--config", f"artifacts={archive}", "name=again")
     assert run.returncode == 0, run.stdout[-5000:]
     assert 'id="parity"' in (checkout.root / "results/again/report.html").read_text()
+
+
+def test_alibi_can_stand_beside_the_batched_version_and_in_its_place(finished, alibi_python, tmp_path):
+    checkout, given = finished.copy(tmp_path / "repository"), {"DEDUCE_ALIBI_PYTHON": str(alibi_python)}
+    folder = checkout.root / "results/test"
+    batched = Shard.load(folder / "counterfactuals/vlk/1.npz")
+    short = "seeds=[1]"
+    run = checkout.snakemake("tables", "--config", short, "methods=[deduce,vlk,vlk_alibi]", **given)
+    assert run.returncode == 0, run.stdout[-5000:]
+    assert list(pd.read_csv(folder / "tables/table1.csv")["method"]) == ["deduce", "vlk", "vlk_alibi"]
+    shard = folder / "counterfactuals/vlk/1.npz"
+    run = checkout.snakemake(str(shard.relative_to(checkout.root)), "--config", short, "vlk={backend: alibi}", **given)
+    assert run.returncode == 0, run.stdout[-5000:]
+    alibi = Shard.load(shard)
+    assert not np.array_equal(alibi.counterfactual, batched.counterfactual)
+    assert alibi.metadata["display_name"] == batched.metadata["display_name"] == "VLK"
+    assert alibi.found.sum() == pytest.approx(batched.found.sum(), abs=2)
