@@ -34,6 +34,22 @@ def checked(config: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
     return config
 
 
+def check_keys(path: str | Path) -> None:
+    """An `InputError` if a section of a file has a key twice: YAML's readers keep the last, and say nothing."""
+
+    def walk(node: yaml.Node | None, section: str) -> None:
+        if isinstance(node, yaml.MappingNode):
+            seen = set()
+            for key, value in node.value:
+                if key.value in seen:
+                    where = f"{path}, line {key.start_mark.line + 1}"
+                    raise InputError(f"{where}: '{section}{key.value}' is there already; put both under one key.")
+                seen.add(key.value)
+                walk(value, f"{section}{key.value}.")
+
+    walk(yaml.compose(Path(path).read_text()), "")
+
+
 def typed(given: Any) -> Any:
     """A list or section that `--config` was given, with numbers where Snakemake leaves text, as in `seeds=[1,2]`."""
     if isinstance(given, dict):
@@ -72,13 +88,13 @@ def _sentence(error: jsonschema.ValidationError) -> str:
     if error.validator == "additionalProperties":
         known = list(error.schema["properties"])
         unknown = next(name for name in error.instance if name not in known)
-        guess = _suggestion(unknown, known) or f"; known keys: {', '.join(known)}"
-        return f"config: unknown key '{key + '.' if key else ''}{unknown}'{guess}."
+        guess = _suggestion(unknown, known) or f"; known keys: {', '.join(known)}."
+        return f"config: unknown key '{key + '.' if key else ''}{unknown}'{guess}"
     if error.validator == "enum":
         allowed = ", ".join(str(value) for value in error.validator_value)
         return (
             f"config: '{key}' is {error.instance!r}; allowed: {allowed}"
-            f"{_suggestion(error.instance, error.validator_value)}."
+            f"{_suggestion(error.instance, error.validator_value) or '.'}"
         )
     if error.validator == "required":
         return f"config: {error.message} in '{key or 'the config'}'."

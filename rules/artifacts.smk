@@ -25,3 +25,27 @@ rule verified_artifacts:
         bundle=lambda wildcards: config["artifacts"],
     script:
         "../scripts/verified_artifacts.py"
+
+
+if stored("tables/*"):
+
+    rule stored_tables:
+        """Put the stored tables, which nothing here can make again, beside those that are made."""
+        input:
+            stored("tables/*"),
+        output:
+            [file.replace("<artifacts>", "<results>") for file in stored("tables/*")],
+        log:
+            "<logs>/stored_tables.log",
+        benchmark:
+            "<benchmarks>/stored_tables.tsv"
+        conda:
+            "../envs/core.yaml"
+        threads: 1
+        resources:
+            mem_mb=500,
+            runtime=5,
+        params:
+            folder="<results>/tables",
+        shell:
+            "cp {input:q} {params.folder:q} 2> {log:q}"

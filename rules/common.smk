@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT))  # so that `import deduce` works before anything i
 
 from deduce import provenance, sweeps
 from deduce.artifacts import save_json
-from deduce.config import checked, in_order, schema, typed
+from deduce.config import check_keys, checked, in_order, schema, typed
 from deduce.datasets import DATASETS
 from deduce.errors import InputError
 from deduce.evaluation import paper
@@ -37,6 +37,8 @@ for key, value in workflow.config_settings.overwrite_config.items():
 # Stored results say themselves which experiment they are of; only its name can be overridden (`--config name=...`).
 STORED = None
 try:
+    for file in workflow.configfiles:
+        check_keys(file)
     if config.get("published"):
         from deduce.evaluation import published_validation
 
@@ -143,9 +145,7 @@ def stored(pattern):
 
 
 def clone_needed(wildcards):
-    raise WorkflowError(
-        "The target 'published' needs a clone of github.com/benedikthoeltgen/DeDUCE: add `--config published=CLONE`."
-    )
+    sys.exit("The target 'published' needs a clone of github.com/benedikthoeltgen/DeDUCE: `--config published=CLONE`.")
 
 
 def source(script):

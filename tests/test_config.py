@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from deduce.config import checked, defaults, documentation, schema, typed
+from deduce.config import check_keys, checked, defaults, documentation, schema, typed
 from deduce.errors import InputError
 
 ROOT = Path(__file__).parent.parent
@@ -97,3 +97,13 @@ def test_lists_and_sections_of_the_command_line_hold_numbers():
     given = {"seeds": ["1", "2"], "vlk": {"max_iterations": "500", "momentum": "true", "backend": "alibi"}, "name": 3}
     vlk = {"max_iterations": 500, "momentum": True, "backend": "alibi"}
     assert typed(given) == {"seeds": [1, 2], "vlk": vlk, "name": 3}
+
+
+def test_a_key_that_is_there_twice_is_an_error(tmp_path):
+    check_keys(ROOT / "config.yaml")
+    (tmp_path / "twice.yaml").write_text("sweeps:\n  mine: {method: jsma}\nname: x\nsweeps: {}\n")
+    with pytest.raises(InputError, match=r"twice.yaml, line 4: 'sweeps' is there already"):
+        check_keys(tmp_path / "twice.yaml")
+    (tmp_path / "deeper.yaml").write_text("deduce: {momentum: 0, momentum: 1}\n")
+    with pytest.raises(InputError, match=r"line 1: 'deduce.momentum' is there already"):
+        check_keys(tmp_path / "deeper.yaml")

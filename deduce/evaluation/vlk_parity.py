@@ -14,6 +14,7 @@ from deduce.evaluation.statistics import compare, mcnemar
 from deduce.shards import Pairs, Shard
 
 NAMES = {"l0": "L0", "l1": "L1", "confidence": "confidence in the target"}
+OTHERS = {"found": "share found", "seconds": "seconds for a pair", "speed_up": "times as fast"}
 BACKENDS = {"alibi": "alibi", "torch": "batched"}
 SIGNIFICANT = 0.05
 

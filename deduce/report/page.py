@@ -107,6 +107,8 @@ def _views(run: Run, names: Mapping[str, str]) -> dict[str, views.View]:
         if name == "tests":  # all of them are too many to read: pooled over test sets
             frame = frame[frame["scope"].astype(str) == "all"].reset_index(drop=True)
             frame["metric"] = frame["metric"].map(lambda metric: METRICS[metric].text if metric in METRICS else metric)
+        if name == "vlk_parity":
+            frame = frame.assign(measure=frame["measure"].replace(vlk_parity.NAMES | vlk_parity.OTHERS))
         texts = run.texts.get(name, {}) if name != "tests" else {}
         wanted = headings or _headings(frame)
         made[name] = views.of_frame(name, frame, title, wanted, texts, names, **options)

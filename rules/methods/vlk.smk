@@ -205,6 +205,7 @@ else:
             "<logs>/parity/torch.log",
         benchmark:
             "<benchmarks>/parity/torch.tsv"
+        threads: ALL_CORES  # as the other, so that neither is measured beside anything
 
     use rule vlk_alibi as vlk_parity_alibi with:
         input:
@@ -218,6 +219,7 @@ else:
             "<logs>/parity/alibi.log",
         benchmark:
             "<benchmarks>/parity/alibi.tsv"
+        threads: ALL_CORES
         params:
             **ALIBI_PARAMS,
             python=ALIBI_PYTHON,
