@@ -40,7 +40,7 @@ ASSUMPTIONS = f"""\
 - The machine is the past run's. Times of a run without GPUs are no measure of GPU hours: they are then an upper bound,
   and a small run on one GPU of the cluster gives a better one. Time spent in queues and on retries is not counted.
 - Memory does not depend on the scale: batches, not test sets, are in memory. A wider network needs somewhat more.
-- A factor far from 1 is a guess. Jobs with one above {TRUSTED} are not in the totals: run a larger experiment first."""
+- A factor far from 1 is a guess, above {TRUSTED} hardly an order of magnitude: run a larger experiment first."""
 
 
 @dataclass(frozen=True)
@@ -128,10 +128,10 @@ def estimate(planned: Iterable[Job], config: Mapping[str, Any], runs: Iterable[R
 
 
 def totals(table: pd.DataFrame) -> dict[str, float]:
-    """Hours of the jobs that ask for a GPU, of the others, and the longest single job, where the factor is trusted."""
-    table = table[table["factor"] <= TRUSTED]
-    gpu = table["gpu"].astype(bool)
+    """Hours of the jobs that ask for a GPU, of the others, the longest single job; and of these, what is a guess."""
+    gpu, guess = table["gpu"].astype(bool), table["factor"] > TRUSTED
     return {
+        "guessed_hours": float(table.loc[guess, "hours"].sum()),
         "gpu_hours": float(table.loc[gpu, "hours"].sum()),
         "cpu_hours": float(table.loc[~gpu, "hours"].sum()),
         "longest_job_hours": float(table["hours_each"].max()),

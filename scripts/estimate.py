@@ -63,7 +63,7 @@ page = f"""# What `{config["name"]}` will cost
 - **{totals["gpu_hours"]:.2f} hours** of jobs that ask for a GPU
 - **{totals["cpu_hours"]:.2f} hours** of the others
 - {totals["longest_job_hours"]:.2f} hours for the longest single job
-- **not in these hours**, because they are more than {estimate.TRUSTED} times the work of any past job: {guessed}
+- **{totals["guessed_hours"]:.2f} of these hours are a guess**, over {estimate.TRUSTED} × a past job's work: {guessed}
 - not known, because no past run has them: {unknown}
 
 {table.to_markdown(index=False, floatfmt=".3g", missingval="?")}

@@ -4,6 +4,7 @@ The first method of the experiment is the one that the page is about.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 
@@ -99,13 +100,20 @@ def realism_note(sanity: pd.DataFrame) -> str:
     )
 
 
-def scale_note(results: pd.DataFrame) -> str:
+def scale_note(results: pd.DataFrame, experiment: Mapping[str, Any]) -> str:
     """How this run's size compares with the paper's; empty if it is not smaller."""
     pairs = len(results[summary.PAIR].drop_duplicates())
     full = len(paper.EXPERIMENT["seeds"]) * paper.IMAGES_PER_SEED * 9  # type: ignore[arg-type]
     if pairs >= full:
         return ""
+    smaller = [
+        f"classifiers of {wanted} {theirs} are here of {' and '.join(map(str, dict.fromkeys(ours)))}"
+        for wanted, theirs in (("width", 64), ("epochs", 50))
+        if (ours := [experiment[name][wanted] for name in ("ddu", "plain") if wanted in experiment.get(name, {})])
+        and min(ours) < theirs
+    ]
     return (
-        f"This run has {pairs:,} of the paper's {full:,} pairs, and may have smaller networks and shorter searches: "
-        "read its numbers for orientation, not as the paper's experiment."
+        f"This run has {pairs:,} of the paper's {full:,} pairs"
+        f"{'; the paper’s ' + ', and '.join(smaller) if smaller else ''}. Searches may be shorter too. "
+        "Read its numbers for orientation, not as the paper's experiment."
     )

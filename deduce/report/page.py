@@ -63,7 +63,7 @@ def context(run: Run) -> dict[str, Any]:
         "published": run.published,
         "names": names,
         "sentences": answer.sentences(run.results, run.tables["claims"], _references(run), names),
-        "scale_note": answer.scale_note(run.results),
+        "scale_note": answer.scale_note(run.results, run.experiment),
         "realism_note": answer.realism_note(run.tables.get("sanity", pd.DataFrame())),
         "facts": _facts(run, names),
         "tables": tables,

@@ -187,7 +187,7 @@ def test_the_papers_scale_is_planned_within_twenty_seconds(checkout):
     methods = [path.stem for path in (checkout.root / "rules" / "methods").glob("*.smk")]
     assert len(methods) >= 4
     started = time.monotonic()
-    command = ["--dry-run", "--quiet", "--profile", "slurm", "--config", "shards_per_seed=20"]
+    command = ["--dry-run", "--quiet", "--profile", "slurm"]
     run = checkout.snakemake(*command, config="config/paper.yaml")
     assert run.returncode == 0, run.stdout[-4000:]
     assert time.monotonic() - started < 20
