@@ -46,6 +46,6 @@ if stored("tables/*"):
             mem_mb=500,
             runtime=5,
         params:
-            folder="<results>/tables",
+            folder=lambda wildcards, output: Path(output[0]).parent,
         shell:
             "cp {input:q} {params.folder:q} 2> {log:q}"
