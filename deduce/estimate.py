@@ -26,7 +26,7 @@ PROPORTIONAL: dict[str, dict[str, int]] = {
     "density": {"ddu.width": 2, "density.training_images": 1},
     "vae": {f"vae.{key}": 1 for key in TRAINING},
     "autoencoder": {f"autoencoder.{key}": 1 for key in TRAINING},
-    "wgan": {"wgan.width": 1, "wgan.critic_steps": 1, **{f"wgan.{key}": 1 for key in TRAINING}},
+    "wgan": {"wgan.width": 1, **{f"wgan.{key}": 1 for key in TRAINING}},
     "class_autoencoders": {f"class_autoencoders.{key}": 1 for key in TRAINING},
     "realism_scores": {"images_per_seed": 1, **ANOGAN},
     "reference_scores": {"images_per_seed": 1, **ANOGAN},
