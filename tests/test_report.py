@@ -78,7 +78,7 @@ def test_three_sentences_with_the_numbers_of_the_tables(run):
     assert f"{table1.loc['deduce', 'agan']:.1f} in realism" in sentences[2]
     assert "72 of the paper's 4,500 pairs" in answer.scale_note(run.results, {})
     narrow = {"ddu": {"width": 8, "epochs": 50}, "plain": {"width": 16, "epochs": 50}}
-    assert "classifiers of width 64 are here of 8 and 16." in answer.scale_note(run.results, narrow)
+    assert "classifiers with width 8 and 16 instead of 64; its" in answer.scale_note(run.results, narrow)
 
 
 @pytest.mark.parametrize("rate, text", [(100, "100"), (99.99, "99.99"), (0, "0"), (0.02, "0.02"), (73.2, "73.2")])

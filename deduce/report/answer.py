@@ -107,13 +107,13 @@ def scale_note(results: pd.DataFrame, experiment: Mapping[str, Any]) -> str:
     if pairs >= full:
         return ""
     smaller = [
-        f"classifiers of {wanted} {theirs} are here of {' and '.join(map(str, dict.fromkeys(ours)))}"
-        for wanted, theirs in (("width", 64), ("epochs", 50))
-        if (ours := [experiment[name][wanted] for name in ("ddu", "plain") if wanted in experiment.get(name, {})])
+        text.format(" and ".join(map(str, dict.fromkeys(ours))), theirs)
+        for key, theirs, text in (("width", 64, "width {} instead of {}"), ("epochs", 50, "{} instead of {} epochs"))
+        if (ours := [experiment[name][key] for name in ("ddu", "plain") if key in experiment.get(name, {})])
         and min(ours) < theirs
     ]
     return (
         f"This run has {pairs:,} of the paper's {full:,} pairs"
-        f"{'; the paper’s ' + ', and '.join(smaller) if smaller else ''}. Searches may be shorter too. "
+        f"{', and classifiers with ' + ' and '.join(smaller) if smaller else ''}; its searches may be shorter too. "
         "Read its numbers for orientation, not as the paper's experiment."
     )
