@@ -123,10 +123,8 @@ if STORED or config["published"]:
 else:
     MADE_SWEEPS = [name for name in SWEEPS if Path("results", config["name"], "tables", f"{name}.csv").exists()]
     ARTIFACTS += sorted({file for name in MADE_SWEEPS for file in SWEEPS[name].artifacts()} - set(ARTIFACTS))
-    # So does the comparison of VLK with alibi (`parity`).
-    compared = {"vlk", "vlk_alibi"} & set(USED_METHODS) and config["vlk"]["backend"] == "torch"
-    if compared and Path("results", config["name"], "tables", "vlk_parity.csv").exists():
-        ARTIFACTS += ["tables/vlk_parity.csv", "tables/vlk_parity_pairs.csv"]
+    # So does a comparison of a method's two implementations (`parity`).
+    ARTIFACTS += sorted(f"tables/{path.name}" for path in Path("results", config["name"]).glob("tables/*_parity*.csv"))
 # A sceptic's pandas, scipy and matplotlib write no Parquet: then there is the CSV alone.
 PARQUET = ["<results>/results.parquet"] if find_spec("pyarrow") else []
 

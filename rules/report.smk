@@ -39,8 +39,8 @@ if config["published"]:
     TABLE_FILES += rules.audit.output
 elif not STORED:
     FIGURE_FILES += [*rules.generative_figures.output, *rules.sanity_checks.output.figures]
-    if stored("tables/vlk_parity.csv"):
-        FIGURE_FILES += rules.vlk_parity.output.figures
+    PARITY = [Path(file).stem for file in stored("tables/*_parity.csv")]
+    FIGURE_FILES += expand("<results>/figures/{name}.{format}", name=PARITY, format=["png", "pdf"])
 if stored("models/*.csv"):
     FIGURE_FILES += rules.training_figure.output
 TABLE_FILES += expand("<results>/tables/{sweep}.{format}", sweep=MADE_SWEEPS, format=["csv", "md", "tex"])
