@@ -47,7 +47,7 @@ def test_everything_is_made_from_the_folder_alone(sceptic):
     ran = set(re.findall(r"^(?:local)?rule (\w+):", done.stdout, re.M))
     assert ran == {
         "verified_artifacts", "results_table", "results_parquet", "statistical_tests", "write_tables", "check_claims",
-        "draw_figures", "tables", "figures", "pack", "archive",
+        "draw_figures", "stored_tables", "tables", "figures", "pack", "archive",
     }  # fmt: skip
     made = sceptic.root / "results/stored"  # the name is the artefacts' own
     assert len(pd.read_csv(made / "results.csv")) == 3 * 2 * 3 * 9

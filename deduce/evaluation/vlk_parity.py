@@ -17,6 +17,16 @@ NAMES = {"l0": "L0", "l1": "L1", "confidence": "confidence in the target"}
 OTHERS = {"found": "share found", "seconds": "seconds for a pair", "speed_up": "times as fast"}
 BACKENDS = {"alibi": "alibi", "torch": "batched"}
 SIGNIFICANT = 0.05
+# As the page shows them: caption, columns with their headings (none: all of them), and how to write them.
+TABLES: dict[str, tuple[str, dict[str, str], dict[str, Any]]] = {
+    "vlk_parity": (
+        "The batched VLK beside alibi. Distances and confidence are means over the pairs that both found.",
+        {"measure": "measure", "alibi": "alibi", "alibi_std": "sd", "torch": "batched", "torch_std": "sd",
+         "difference": "batched − alibi", "difference_std": "sd", "p": "paired p", "pairs": "pairs"},
+        {"p": ("p",), "decimals": 3},
+    ),
+    "vlk_parity_pairs": ("Every pair of that comparison.", {}, {"decimals": 3}),
+}  # fmt: skip
 
 
 def measured(pairs: Pairs, alibi: Shard, torch: Shard) -> pd.DataFrame:
@@ -74,6 +84,11 @@ def table(rows: pd.DataFrame, seconds: dict[str, dict[str, float]]) -> pd.DataFr
 def _p(a: np.ndarray, b: np.ndarray) -> float:
     """Of a paired t-test; one where nothing differs."""
     return 1.0 if (a == b).all() else float(compare(a, b)["p"])
+
+
+def readable(summary: pd.DataFrame) -> pd.DataFrame:
+    """The table with its measures in words."""
+    return summary.assign(measure=summary["measure"].replace(NAMES | OTHERS))
 
 
 def sentence(summary: pd.DataFrame) -> str:

@@ -108,7 +108,7 @@ def _views(run: Run, names: Mapping[str, str]) -> dict[str, views.View]:
             frame = frame[frame["scope"].astype(str) == "all"].reset_index(drop=True)
             frame["metric"] = frame["metric"].map(lambda metric: METRICS[metric].text if metric in METRICS else metric)
         if name == "vlk_parity":
-            frame = frame.assign(measure=frame["measure"].replace(vlk_parity.NAMES | vlk_parity.OTHERS))
+            frame = vlk_parity.readable(frame)
         texts = run.texts.get(name, {}) if name != "tests" else {}
         wanted = headings or _headings(frame)
         made[name] = views.of_frame(name, frame, title, wanted, texts, names, **options)
@@ -152,17 +152,11 @@ TABLES: dict[str, tuple[str, dict[str, str], dict[str, Any]]] = {
          "wilcoxon_p_holm": "p (Wilcoxon)", "mcnemar_p": "p (McNemar)", "wins": "wins", "losses": "losses"},
         {"p": ("p_holm", "wilcoxon_p_holm", "mcnemar_p")},
     ),
-    "vlk_parity": (
-        "The batched VLK beside alibi. Distances and confidence are means over the pairs that both found.",
-        {"measure": "measure", "alibi": "alibi", "alibi_std": "sd", "torch": "batched", "torch_std": "sd",
-         "difference": "batched − alibi", "difference_std": "sd", "p": "paired p", "pairs": "pairs"},
-        {"p": ("p",), "decimals": 3},
-    ),
-    "vlk_parity_pairs": ("Every pair of that comparison.", {}, {"decimals": 3}),
     "sanity": ("How well the AnoGAN score tells the dataset from others.", {}, {"decimals": 3}),
     "model_card": ("The models, measured, beside what is known of the authors'.", {}, {"decimals": 4}),
     "audit": ("Audit of the authors' stored results.", {}, {}),
     "switches": ("The readings that can be switched, measured side by side.", {}, {"decimals": 3}),
+    **vlk_parity.TABLES,
 }  # fmt: skip
 
 
