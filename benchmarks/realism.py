@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--images", type=int, default=96)
-    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--turns", type=int, default=8)
     parser.add_argument("--output", default=ROOT / "results" / "benchmarks" / "realism.json")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
