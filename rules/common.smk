@@ -31,6 +31,7 @@ if reserved := {"original", "reconstruction"} & set(AVAILABLE_METHODS):  # what 
 # Which of the models' settings a sweep can vary, and the models that rules/models.smk makes of each value, as `ddu-c3`.
 VARIED_MODELS = {"ddu.coefficient": {"ddu": "-c", "density": "-c"}}
 
+# Snakemake leaves what is nested in --config as text.
 for key, value in workflow.config_settings.overwrite_config.items():
     update_config(config, {key: value if isinstance(value, str) else typed(value)})
 

@@ -215,7 +215,7 @@ rule tables:
         rules.statistical_tests.output,
         rules.write_tables.output,
         rules.check_claims.output,
-        [file.replace("<artifacts>", "<results>") for file in stored("tables/*")] if STORED else [],
+        rules.stored_tables.output if STORED and stored("tables/*") else [],
 
 
 rule figures:
