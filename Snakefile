@@ -6,10 +6,10 @@
 
 from snakemake.utils import min_version
 
-min_version("9.10")
+min_version("9.12")  # pathvars
 
 
-configfile: "config.yaml"
+configfile: f"{workflow.current_basedir}/config.yaml"
 
 
 include: "rules/common.smk"
@@ -20,73 +20,54 @@ report: "report/workflow.rst"
 
 pathvars:
     data="results/data",
-    results=f"results/{config['name']}",
-    logs=f"results/{config['name']}/logs",
-    benchmarks=f"results/{config['name']}/benchmarks",
-    artifacts=str(ARTIFACT_FOLDER),
+    results=f"results/{EXPERIMENT.name}",
+    logs=f"results/{EXPERIMENT.name}/logs",
+    benchmarks=f"results/{EXPERIMENT.name}/benchmarks",
+    artifacts=EXPERIMENT.artifact_folder,
+
+
+rule all:
+    """Everything: the report, and the tables and figures that it shows."""
+    input:
+        "<results>/report.html",
 
 
 wildcard_constraints:
     dataset="[A-Za-z]+",
-    seed="|".join(USED_SEEDS),
+    seed=rf"\d+|{VALIDATION}|{TIMED}|{SAMPLE}\d+",
     part=r"\d{3}",
 
 
-if config["published"]:
-
-    include: "rules/published.smk"
-
-elif config["artifacts"]:
-
-    include: "rules/artifacts.smk"
-
-else:
+if EXPERIMENT.mode == RUN:
 
     include: "rules/data.smk"
     include: "rules/models.smk"
     include: "rules/counterfactuals.smk"
     include: "rules/realism.smk"
-    include: "rules/reconstructions.smk"
-    include: "rules/manifest.smk"
+    include: "rules/illustrations.smk"
+    include: "rules/methods/_search.smk"
 
-    for method in USED_METHODS:
+    for method in EXPERIMENT.used_methods:
 
         include: f"rules/methods/{method}.smk"
 
+elif EXPERIMENT.mode != PUBLICATION:
 
-include: "rules/evaluation.smk"
+    include: "rules/artifacts.smk"
+
+
 include: "rules/sweeps.smk"
+include: "rules/evaluation.smk"
 include: "rules/archive.smk"
-include: "rules/estimate.smk"
-
-
-if config["published"]:
-
-    include: "rules/audit.smk"
-
-else:
-
-    rule published:
-        """The authors' stored results, evaluated and audited: needs `--config published=CLONE`."""
-        input:
-            clone_needed,
-
-
 include: "rules/report.smk"
+include: "rules/published.smk"
 
 
 onstart:
-    save_json(f"results/{config['name']}/config.json", EXPERIMENT)  # what these results are of, from the first minute
+    for message in fetch.repair("results/data", config) if EXPERIMENT.mode == RUN else []:
+        print(message, file=sys.stderr)
+    save_json(f"results/{EXPERIMENT.name}/config.json", config)  # what these results are of, from the first minute
 
 
 onerror:
     print(failures(log), file=sys.stderr)
-
-
-rule all:
-    """Everything: the report and all that it shows."""
-    default_target: True
-    input:
-        rules.tables.input,
-        rules.figures.input,
-        rules.report.input,

@@ -51,10 +51,10 @@ def main() -> None:
     images = torch.rand(options.images, 1, 28, 28) ** 4
     keys = [(index,) for index in range(options.images)]
     anogan = AnoGAN(steps=options.steps, restarts=PAPER.restarts)
-    starts = torch.stack([anogan._starts(wgan, key) for key in keys])
+    starts = torch.stack([anogan._starts(wgan.generator.latent, key) for key in keys])
     ways = {
         "textbook": lambda: textbook_scores(wgan, images, starts, options.steps, anogan.step_size).numpy(),
-        "library": lambda: anogan.score(wgan, images.numpy(), keys),
+        "library": lambda: anogan.score(wgan, images, keys).numpy(),
     }
     best: dict[str, tuple[float, float]] = {name: (np.inf, np.inf) for name in ways}
     scores = {}

@@ -1,11 +1,14 @@
-"""How fast the search is: against the textbook's loop, a batch that keeps finished rows, an unfolded network, and the
-machine's own peak, all in one run. `python benchmarks/search.py [--quick]` writes results/benchmarks/search.json.
+"""How fast the search is, compared with the textbook's loop, with a batch that keeps finished rows, with an unfolded
+network, and with the machine's peak.
+
+`python benchmarks/search.py [--quick]` measures all of them in one run and writes results/benchmarks/search.json.
 """
 
 import argparse
 import copy
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -22,24 +25,26 @@ from deduce import DeDUCE
 from deduce.artifacts import save_json
 from deduce.density import ClassDensities
 from deduce.fold import fold
-from deduce.methods.common import machine
+from deduce.methods import machine
+from deduce.methods.deduce import DensityModels
 from deduce.models.resnet import SpectralResNet
-from deduce.search import Models, Rows, gradient_of, search
+from deduce.search import Rows, gradient_of, search
 
 ROOT = Path(__file__).parent.parent
 
 
 class KeepsFinishedRows(DeDUCE):
-    """The batched loop without retiring: every batch runs until its last row is done, all rows along with it."""
+    """The batched loop that retires no row: every batch steps all of its rows until the last one is done."""
 
     def generate_batches(self, models, images, targets) -> None:
-        for some, wanted in zip(images.split(self.batch_size), targets.split(self.batch_size), strict=True):
-            self._run(models, some, wanted)
+        for batch, batch_targets in zip(images.split(self.batch_size), targets.split(self.batch_size), strict=True):
+            self._run(models, batch, batch_targets)
 
     def _run(self, models, images, targets) -> None:
-        rows = Rows(image=images.clone(), target=targets)
-        self.start(models, rows)
-        done = torch.zeros(len(images), dtype=torch.bool)
+        n = len(images)
+        done = torch.zeros(n, dtype=torch.bool)
+        state = dict(iterations=torch.zeros(n, dtype=torch.int64), confidence=torch.zeros(n), broken=done.clone())
+        rows = self.start(models, Rows(index=torch.arange(n), image=images.clone(), target=targets, **state))
         for _ in range(self.max_iterations + 1):
             gradient = gradient_of(self, models, rows)
             done |= rows.confidence >= self.target_confidence
@@ -71,17 +76,17 @@ def speed_of_searches(originals: int, alone: int) -> dict[str, float]:
     images, targets = pairs_of(originals, seed=2)
     pairs = len(images)
     gaussians = textbook.gaussians(w.ddu, w.training_images, w.training_labels, CLASSES)
-    folded, unfolded = (Models(classifier=net, densities=w.densities) for net in (fold(w.ddu, images.shape[1:]), w.ddu))
-    iterations = search(method, folded, images, targets).iterations + 1  # with the last look at each pair
+    folded, unfolded = (DensityModels(network, w.densities) for network in (fold(w.ddu, images.shape[1:]), w.ddu))
+    iterations = search(method, folded, images, targets).iterations + 1  # one more for the last test of each pair
     keeps = KeepsFinishedRows(max_iterations=method.max_iterations, batch_size=method.batch_size)
     engine = seconds(lambda: search(method, folded, images, targets), repeats=2)
     keeping = seconds(lambda: keeps.generate_batches(folded, images, targets))
     without_folding = seconds(lambda: search(method, unfolded, images, targets))
-    # The textbook runs some of the pairs; its time for all follows from their iterations, which are the same for both.
-    some = torch.arange(0, pairs, max(1, pairs // alone))
+    # The textbook runs a sample of the pairs; its time for all follows from the iterations, equal for both.
+    sample = torch.arange(0, pairs, max(1, pairs // alone))
     one_by_one = seconds(
-        lambda: [textbook.deduce(w.ddu, gaussians, images[row], int(targets[row])) for row in some]
-    ) * float(iterations.sum() / iterations[some].sum())
+        lambda: [textbook.deduce(w.ddu, gaussians, images[row], int(targets[row])) for row in sample]
+    ) * float(iterations.sum() / iterations[sample].sum())
     return {
         "engine": pairs / engine,
         "batched, keeping finished rows": pairs / keeping,
@@ -97,15 +102,15 @@ def share_of_peak(width: int, batch: int, iterations: int) -> dict[str, float]:
     images, targets = torch.rand(batch, 1, 28, 28), torch.arange(batch) % 10
     densities = ClassDensities(10, 8 * width)
     folded = fold(network, images.shape[1:])
-    # A confidence that is out of reach: every iteration has the whole batch.
+    # With a confidence that is out of reach, every iteration has the whole batch.
     method = DeDUCE(target_confidence=1 - 1e-9, max_iterations=iterations, batch_size=batch)
-    models = Models(classifier=folded, densities=densities)
-    search(method, models, images[:2], targets[:2])
+    models = DensityModels(folded, densities)
+    search(method, models, images[:2], targets[:2], allow_reached=True)
     with FlopCounterMode(display=False) as counter:
         loss = F.cross_entropy(folded(images[:1].clone().requires_grad_()), targets[:1])
         loss.backward()
     peak = multiplication_peak()
-    taken = seconds(lambda: search(method, models, images, targets))
+    taken = seconds(lambda: search(method, models, images, targets, allow_reached=True))
     speed = counter.get_total_flops() * batch * (iterations + 1) / taken
     peak = max(peak, multiplication_peak())
     return {
@@ -121,17 +126,17 @@ def layouts(width: int, batch: int) -> dict[str, float]:
     network = fold(SpectralResNet(width).eval(), (1, 28, 28))
     images = torch.rand(batch, 1, 28, 28)
 
-    def step(net) -> None:
+    def step(network) -> None:
         variable = images.clone().requires_grad_()
-        torch.autograd.grad(net(variable).sum(), variable)
+        torch.autograd.grad(network(variable).sum(), variable)
 
-    other = copy.deepcopy(network).to(memory_format=torch.contiguous_format)
-    for net in (network, other):
-        step(net)
-    return {
-        "channels_last": seconds(lambda: step(network), 3),
-        "contiguous": seconds(lambda: step(other), 3),
+    networks = {
+        "channels_last": network,
+        "contiguous": copy.deepcopy(network).to(memory_format=torch.contiguous_format),
     }
+    for network in networks.values():
+        step(network)  # warms up
+    return {layout: seconds(partial(step, network), 3) for layout, network in networks.items()}
 
 
 def main() -> None:

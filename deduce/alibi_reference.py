@@ -1,7 +1,7 @@
 """VLK by alibi itself: `CounterfactualProto` on Keras copies of the trained networks, one pair at a time.
 
-The reference that deduce/methods/vlk.py is compared with. alibi and TensorFlow are imported here and nowhere else, in
-an environment of their own (envs/alibi.txt), which has no torch: weights are read as numpy arrays.
+deduce/methods/vlk.py is compared with this reference. It needs an environment with alibi and TensorFlow
+(envs/alibi.txt), which has no torch: weights are read as numpy arrays.
 """
 
 import os
@@ -22,15 +22,17 @@ from deduce.errors import InputError
 
 tf.compat.v1.disable_v2_behavior()  # alibi builds a static graph
 layers, Model = tf.keras.layers, tf.keras.Model
+# Weights are given as initializers, because setting them later would rebuild TensorFlow's session for every layer.
+_constant = tf.compat.v1.constant_initializer
 
-EPSILON = 1e-5  # of torch's batch normalisation; Keras' own default is a hundred times that
+EPSILON = 1e-5  # of torch's batch normalisation; the default of Keras is a hundred times larger
 Order = Literal["race", "image_first", "point_first"]
-"""In which order alibi's iterate and the point of its next gradient are assigned: as alibi leaves it, which is to
-chance; the iterate first, so that the momentum vanishes; or the point first, as the algorithm intends."""
+"""The order in which alibi assigns its iterate and the point of its next gradient. `race`: left to chance, as in alibi.
+`image_first`: the iterate first, which makes the momentum vanish. `point_first`: the point first, as intended."""
 
 
 class Alibi:
-    """`CounterfactualProto` with the arguments that settings of deduce.methods.vlk.VLK stand for."""
+    """`CounterfactualProto` with the arguments that correspond to the settings of deduce.methods.vlk.VLK."""
 
     def __init__(
         self,
@@ -42,7 +44,7 @@ class Alibi:
         threads: int = 1,
     ) -> None:
         """classifier, autoencoder: saved weights. training_images: (m, channels, height, width) in [0, 1]."""
-        tf.compat.v1.keras.backend.clear_session()  # the graph of an earlier explainer would be carried along
+        tf.compat.v1.keras.backend.clear_session()  # drops the graph of an earlier explainer
         options = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
         tf.compat.v1.keras.backend.set_session(tf.compat.v1.Session(config=options))
         shape = _channels_last(training_images).shape[1:]
@@ -58,7 +60,7 @@ class Alibi:
             theta=settings["prototype_weight"],
             ae_model=self.autoencoder,
             enc_model=self.encoder,
-            feature_range=(0.0, 1.0),  # alibi's example shifts its data by half; to the algorithm this is the same
+            feature_range=(0.0, 1.0),  # alibi's example has -0.5 to 0.5, which makes no difference
             max_iterations=settings["max_iterations"],
             c_init=settings["initial_loss_weight"],
             c_steps=settings["loss_weight_steps"],
@@ -67,13 +69,10 @@ class Alibi:
         )
         _set_order(self.explainer, order)
         self.explainer.fit(_channels_last(training_images))
-        self._warm_up(training_images[:1])
-
-    def _warm_up(self, image: np.ndarray) -> None:
-        """One iteration, so that what TensorFlow does once per process is not counted as the first pair's time."""
-        length, self.explainer.max_iterations = self.explainer.max_iterations, 1  # the learning rate keeps its own
-        self.explainer.explain(_channels_last(image), k=self.neighbours)
-        self.explainer.max_iterations = length
+        # A warm-up of one iteration: what TensorFlow does once per process must not count as the first pair's time.
+        self.explainer.max_iterations = 1
+        self.explainer.explain(_channels_last(training_images[:1]), k=self.neighbours)
+        self.explainer.max_iterations = settings["max_iterations"]
 
     def probabilities(self, images: np.ndarray) -> np.ndarray:
         """images: (n, channels, height, width) in [0, 1] → (n, classes)."""
@@ -84,7 +83,7 @@ class Alibi:
     ) -> dict[str, np.ndarray]:
         """The arrays of a shard for images (n, channels, height, width) in [0, 1] and targets (n,), row for row.
 
-        progress: is told the row and its seconds after each.
+        progress: called with the row and its seconds after each pair.
         """
         rows = []
         for row, (image, target) in enumerate(zip(images, targets, strict=True)):
@@ -102,7 +101,7 @@ class Alibi:
 
     def _explain(self, image: np.ndarray, target: int) -> tuple[np.ndarray, bool, float, int]:
         probabilities = self.probabilities(image)[0]
-        if probabilities.argmax() == target:  # alibi would search in vain: such a pair is answered as in other methods
+        if probabilities.argmax() == target:  # alibi would find nothing; other methods return the image too
             return image, True, probabilities[target], 0
         explanation = self.explainer.explain(_channels_last(image), target_class=[target], k=self.neighbours)
         found = explanation.cf is not None
@@ -112,29 +111,12 @@ class Alibi:
         return answer, found, self.probabilities(answer)[0, target], iterations
 
 
-class Recorder:
-    """Stands in for the session of an explainer and keeps every iterate that it tests, with its probabilities."""
-
-    def __init__(self, explainer: CounterfactualProto) -> None:
-        self.session, self.explainer = explainer.sess, explainer
-        self.images: list[np.ndarray] = []
-        self.probabilities: list[np.ndarray] = []
-        explainer.sess = self
-
-    def run(self, fetches: Any, feed_dict: Any = None) -> Any:
-        values = self.session.run(fetches, feed_dict=feed_dict)
-        if isinstance(fetches, list) and fetches[-1] is self.explainer.adv:
-            self.probabilities.append(values[-2][0])
-            self.images.append(np.moveaxis(values[-1], 3, 1)[0])
-        return values
-
-
 def keras_classifier(path: str | Path, shape: tuple[int, ...]) -> Any:
     """The saved `PlainResNet`, with a softmax, for images of `shape` (height, width, channels)."""
     weights = _weights(path, "PlainResNet")
     image = layers.Input(shape)
     out = layers.ReLU()(_normalised(weights, "stem", "normalisation", 2, image))
-    # Padding with zeros is exact before the max-pool too, because nothing is negative after a ReLU.
+    # torch pads the max-pool with -∞. Zeros do the same here, because nothing is negative after a ReLU.
     out = layers.MaxPooling2D(3, 2)(layers.ZeroPadding2D(1)(out))
     for block in range(sum(name.endswith("convolution1.weight") for name in weights)):
         out = _block(weights, f"blocks.{block}", out)
@@ -145,7 +127,7 @@ def keras_classifier(path: str | Path, shape: tuple[int, ...]) -> Any:
 
 
 def keras_autoencoder(path: str | Path, shape: tuple[int, ...]) -> tuple[Any, Any]:
-    """The saved `Autoencoder`: its encoder, and the whole."""
+    """The encoder of the saved `Autoencoder`, and the whole autoencoder."""
     weights = _weights(path, "Autoencoder")
     image = layers.Input(shape)
     out = _convolution(weights, "encoder.0", 1, image, "relu")
@@ -160,7 +142,7 @@ def keras_autoencoder(path: str | Path, shape: tuple[int, ...]) -> tuple[Any, An
 
 
 def _block(weights: dict[str, np.ndarray], name: str, image: Any) -> Any:
-    """A `PlainBlock`; those that halve the image are those with a convolution on their shortcut."""
+    """A `PlainBlock`. Blocks that halve the image have a convolution on their shortcut."""
     stride = 2 if f"{name}.shortcut.0.weight" in weights else 1
     out = layers.ReLU()(_normalised(weights, f"{name}.convolution1", f"{name}.normalisation1", stride, image))
     out = _normalised(weights, f"{name}.convolution2", f"{name}.normalisation2", 1, out)
@@ -172,7 +154,7 @@ def _block(weights: dict[str, np.ndarray], name: str, image: Any) -> Any:
 def _normalised(weights: dict[str, np.ndarray], convolution: str, name: str, stride: int, image: Any) -> Any:
     normalisation = layers.BatchNormalization(
         epsilon=EPSILON,
-        fused=False if tf.keras.backend.floatx() == "float64" else None,  # the fused operation has no 64 bits
+        fused=False if tf.keras.backend.floatx() == "float64" else None,  # the fused operation has 32 bits only
         gamma_initializer=_constant(weights[f"{name}.weight"]),
         beta_initializer=_constant(weights[f"{name}.bias"]),
         moving_mean_initializer=_constant(weights[f"{name}.running_mean"]),
@@ -182,7 +164,7 @@ def _normalised(weights: dict[str, np.ndarray], convolution: str, name: str, str
 
 
 def _convolution(weights: dict[str, np.ndarray], name: str, stride: int, image: Any, activation: Any = None) -> Any:
-    """Padded by hand: with a stride, Keras' `same` pads the other side than torch."""
+    """A convolution with explicit padding, because with a stride the `same` of Keras pads other sides than torch."""
     kernel, bias = weights[f"{name}.weight"].transpose(2, 3, 1, 0), weights.get(f"{name}.bias")
     convolution = layers.Conv2D(
         kernel.shape[3],
@@ -196,20 +178,15 @@ def _convolution(weights: dict[str, np.ndarray], name: str, stride: int, image: 
     return convolution(layers.ZeroPadding2D(kernel.shape[0] // 2)(image))
 
 
-def _constant(values: np.ndarray) -> Any:
-    """An initializer: setting weights afterwards would rebuild TensorFlow's session for every layer."""
-    return tf.compat.v1.constant_initializer(values)
-
-
 def _weights(path: str | Path, expected: str) -> dict[str, np.ndarray]:
     name = load_json(Path(path).with_suffix(".json"))["class"]
     if name != expected:
-        raise InputError(f"{path} holds a {name}; there is a Keras copy of {expected} only.")
+        raise InputError(f"{path} holds a {name}; alibi can only run a {expected} here.")
     return load_file(path)
 
 
 def _set_order(explainer: CounterfactualProto, order: Order) -> None:
-    """Makes one of alibi's two assignments wait for the other."""
+    """Makes one of alibi's two assignments wait for the other, unless they may race."""
     if order == "image_first":
         explainer.adv_updater_s = tf.compat.v1.assign(explainer.adv_s, explainer.adv_updater)
     elif order == "point_first":

@@ -1,4 +1,4 @@
-"""The one place that picks the device and the one that makes randomness."""
+"""The one place that picks the device, and the one place that seeds random numbers."""
 
 import hashlib
 import os
@@ -18,6 +18,6 @@ def generator(*key: int | str) -> torch.Generator:
 
 
 def deterministic(seed: int) -> None:
-    """Seeds torch's global generators and asks for reproducible kernels: what training runs under."""
+    """Seeds torch's global generators and asks for reproducible kernels, for training."""
     torch.manual_seed(seed)
     torch.use_deterministic_algorithms(True, warn_only=True)

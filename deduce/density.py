@@ -1,22 +1,24 @@
 """Class-conditional densities of a classifier's features: one Gaussian with full covariance per class.
 
-All in float64: the features of a class lie close to a subspace, and their covariance is badly conditioned.
+Everything is in float64: the features of a class lie close to a subspace, and their covariance is badly conditioned.
 """
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from deduce.errors import InputError
+from deduce.fold import features_of
+from deduce.training import Batch, Task
 
-# What is added to the variances: the first that makes every covariance positive definite.
+# Added to the variances: the first jitter that makes every covariance positive definite.
 JITTERS = [0.0, float(np.finfo(np.float64).tiny), *(10.0**power for power in range(-308, 0))]
 
 
 class ClassDensities(nn.Module):
-    """log p(features | class). The triangular factors are inverted once, so that a density is one product."""
+    """log p(features | class). The triangular factors are inverted once; a density is then a single product."""
 
     mean: Tensor
     whitening: Tensor
@@ -27,7 +29,7 @@ class ClassDensities(nn.Module):
         super().__init__()
         self.arguments = dict(classes=classes, dimension=dimension)
         self.register_buffer("mean", torch.zeros(classes, dimension, dtype=torch.float64))
-        # W of each class, for which (z - mean)ᵀ Σ⁻¹ (z - mean) = ‖W (z - mean)‖²: the inverse Cholesky factor.
+        # W of each class, the inverse Cholesky factor: (z - mean)ᵀ Σ⁻¹ (z - mean) = ‖W (z - mean)‖².
         self.register_buffer("whitening", torch.eye(dimension, dtype=torch.float64).repeat(classes, 1, 1))
         normaliser = torch.full((classes,), -dimension / 2 * np.log(2 * np.pi), dtype=torch.float64)
         self.register_buffer("log_normaliser", normaliser)
@@ -51,12 +53,10 @@ class ClassDensities(nn.Module):
 
     def _factorise(self, covariance: Tensor) -> None:
         identity = torch.eye(covariance.shape[-1]).to(covariance)
-        tried = None
         for jitter in JITTERS:
             jittered = covariance + jitter * identity
-            if tried is not None and torch.equal(jittered, tried):
+            if jitter and torch.equal(jittered, covariance):
                 continue  # too small to change any variance
-            tried = jittered
             factor, failed = torch.linalg.cholesky_ex(jittered)
             whitening = torch.linalg.solve_triangular(factor, identity.expand_as(factor), upper=False)
             if not failed.any() and whitening.isfinite().all():
@@ -85,3 +85,21 @@ class ClassDensities(nn.Module):
     def _of_class(self, features: Tensor, label: int) -> Tensor:
         whitened = (features.double() - self.mean[label]) @ self.whitening[label].T
         return self.log_normaliser[label] - whitened.square().sum(1) / 2
+
+
+class DensityFit(Task):
+    """Fits the densities to the features of the training images: no epochs, no optimiser."""
+
+    def __init__(self, densities: ClassDensities, settings: dict[str, Any], classifier: Any) -> None:
+        self.module: ClassDensities = densities
+        self.classifier, self.optimisers = classifier, []
+
+    @torch.no_grad()
+    def step(self, batch: Batch) -> dict[str, Tensor]:
+        """Fits to all images at once; the record has the jitter and the quartiles of the images' log-density."""
+        features = features_of(self.classifier, batch.images)
+        labels = batch.labels.to(features.device)
+        self.module = ClassDensities.fit(features, labels, len(self.module.mean))
+        inside = self.module.log_density(features, labels)
+        low, median, high = torch.quantile(inside, inside.new_tensor([0.25, 0.5, 0.75]))
+        return {"jitter": self.module.jitter, "lower_quartile": low, "median": median, "upper_quartile": high}

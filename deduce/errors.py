@@ -1,4 +1,4 @@
-"""What a user can mend: one sentence that says what was wrong, where, and what to do."""
+"""Errors that a user can fix: one sentence says what is wrong, where, and what to do."""
 
 
 class InputError(ValueError):

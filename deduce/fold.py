@@ -1,7 +1,8 @@
-"""Makes a trained network cheap to search through: what is constant during a search is computed once, before it."""
+"""Makes a trained network cheap to search through: whatever is constant during a search is computed once, before it."""
 
 import copy
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,9 +13,9 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 def fold(network: nn.Module, shape: Sequence[int]) -> nn.Module:
     """A frozen copy in evaluation mode, equal to `network` up to rounding, with its normalisations folded away.
 
-    Parametrizations (spectral normalisation) become plain weights, and batch normalisation disappears into the
-    convolution before it. shape: of an image, (channels, height, width); one is run through the network to see which
-    layer feeds which, so that any forward in Python will do. A network that is already folded is returned as it is.
+    Parametrizations (spectral normalisation) become plain weights, and batch normalisation is merged into the
+    convolution before it. An image of `shape` (channels, height, width) is run through the network to see which layer
+    feeds which, so any `forward` will do. A network that is already folded is returned as it is.
     """
     if getattr(network, "is_folded", False):
         return network
@@ -25,7 +26,7 @@ def fold(network: nn.Module, shape: Sequence[int]) -> nn.Module:
         plain = folded(noise)
         candidate = copy.deepcopy(folded)
         _fuse_batch_norms(candidate, noise)
-        # Where a convolution's output is also used elsewhere, folding would change the function: keep it as it is.
+        # If a convolution's output is also used elsewhere, folding would change the network: keep it unfolded.
         if torch.allclose(candidate(noise), plain, rtol=1e-3, atol=1e-4 * float(plain.abs().max())):
             folded = candidate
     folded.is_folded = True  # type: ignore[assignment]
@@ -52,30 +53,30 @@ def device_of(network: nn.Module) -> torch.device:
     return next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
 
 
+@torch.no_grad()
+def features_of(classifier: Any, images: Tensor) -> Tensor:
+    """Features (n, d) of any number of images (n, channels, height, width), on the classifier's device."""
+    return torch.cat([classifier.features(block.to(device_of(classifier))) for block in images.split(1000)])
+
+
 def _fuse_batch_norms(network: nn.Module, example: Tensor) -> None:
-    """Replaces, in place, each convolution whose output goes into a batch normalisation by the two together."""
-    produced: dict[int, tuple[nn.Conv2d, Tensor]] = {}  # the tensor is kept alive, so that its id stays its own
-    pairs: list[tuple[nn.Conv2d, nn.BatchNorm2d]] = []
+    """Merges, in place, each batch normalisation into the convolution whose output it normalises."""
+    convolutions: dict[int, tuple[nn.Conv2d, Tensor]] = {}  # by the id of their output, which is kept alive here
+    replacement: dict[nn.Module, nn.Module] = {}
 
-    def after_convolution(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        produced[id(output)] = (layer, output)  # type: ignore[assignment]
-
-    def before_normalisation(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        if id(inputs[0]) in produced and layer.track_running_stats:
-            pairs.append((produced[id(inputs[0])][0], layer))  # type: ignore[arg-type]
+    def observe(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        if isinstance(layer, nn.Conv2d):
+            convolutions[id(output)] = (layer, output)
+        elif isinstance(layer, nn.BatchNorm2d) and layer.track_running_stats and id(inputs[0]) in convolutions:
+            convolution, _ = convolutions[id(inputs[0])]
+            replacement[convolution] = fuse_conv_bn_eval(convolution, layer)
+            replacement[layer] = nn.Identity()
 
     layers = list(network.modules())
-    hooks = [layer.register_forward_hook(after_convolution) for layer in layers if isinstance(layer, nn.Conv2d)]
-    hooks += [
-        layer.register_forward_pre_hook(before_normalisation) for layer in layers if isinstance(layer, nn.BatchNorm2d)
-    ]
+    hooks = [layer.register_forward_hook(observe) for layer in layers]
     network(example)
     for hook in hooks:
         hook.remove()
-    replacement: dict[nn.Module, nn.Module] = {}
-    for convolution, normalisation in pairs:
-        replacement[convolution] = fuse_conv_bn_eval(convolution, normalisation)
-        replacement[normalisation] = nn.Identity()
     for parent in layers:
         for name, child in list(parent.named_children()):
             if child in replacement:

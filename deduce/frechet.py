@@ -1,4 +1,4 @@
-"""How far samples are from the images they should look like: a simple distance of their statistics."""
+"""How far samples are from the images that they should look like: a simple distance of their statistics."""
 
 import torch
 from torch import Tensor
@@ -8,7 +8,8 @@ def frechet_distance(first: Tensor, second: Tensor) -> float:
     """Squared Fréchet distance of the Gaussians with the means and covariances of two samples (n, d), (m, d)."""
     first, second = first.double(), second.double()
     difference = (first.mean(0) - second.mean(0)).square().sum()
-    root = _square_root(first.T.cov())
+    values, vectors = torch.linalg.eigh(first.T.cov())
+    root = (vectors * values.clamp(min=0).sqrt()) @ vectors.T  # of the first covariance
     cross = torch.linalg.eigvalsh(root @ second.T.cov() @ root).clamp(min=0).sqrt().sum()
     spread = first.var(0).sum() + second.var(0).sum()  # traces of the covariances
     return (difference + spread - 2 * cross).item()
@@ -20,8 +21,3 @@ def sample_distance(samples: Tensor, images: Tensor, components: int = 50) -> fl
     _, vectors = torch.linalg.eigh(pixels.T.cov())  # ascending
     basis = vectors[:, -components:]
     return frechet_distance(samples.flatten(1).double() @ basis, pixels @ basis)
-
-
-def _square_root(matrix: Tensor) -> Tensor:
-    values, vectors = torch.linalg.eigh(matrix)
-    return (vectors * values.clamp(min=0).sqrt()) @ vectors.T

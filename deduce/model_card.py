@@ -1,9 +1,10 @@
-"""Is it any good? What the models can do, measured, beside what is known of the authors' models."""
+"""How good the models are, compared with what is known of the authors' models, and pictures by the generative ones."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
 from sklearn.metrics import roc_auc_score
@@ -11,23 +12,26 @@ from torch import Tensor
 
 from deduce import compute
 from deduce.density import ClassDensities
+from deduce.fold import device_of, features_of
 from deduce.frechet import frechet_distance, sample_distance
 from deduce.models.autoencoder import Autoencoder
-from deduce.models.resnet import PlainResNet, SpectralResNet, accuracy, all_features
+from deduce.models.resnet import PlainResNet, SpectralResNet, accuracy
 from deduce.models.spectral import operator_norms
 from deduce.models.vae import VAE, divergence
 from deduce.models.wgan import WGAN
 
-ACTIVE = 0.01  # variance of a latent dimension's mean over the test images, above which it carries something
-SAMPLES = 10_000  # the whole test set: its halves differ, the first has fainter digits
+ACTIVE = 0.01  # a latent dimension is active if the variance of its mean over the test images is above this
+PICTURES, SAMPLE_ROWS = 20, 8  # pictures in a row, and rows of samples
+SAMPLES = 10_000  # as many as the whole test set of the paper, whose halves differ: the first has fainter images
 
 
 @dataclass
 class Models:
-    """The models that a card describes, evaluated and on one device."""
+    """The models that a card describes, in evaluation mode and on one device."""
 
     ddu: SpectralResNet
     density: ClassDensities
+    classifier: SpectralResNet | PlainResNet  # its features are those of the densities
     plain: PlainResNet
     vae: VAE
     autoencoder: Autoencoder
@@ -36,22 +40,22 @@ class Models:
 
 @torch.no_grad()
 def model_card(
-    models: Models, test: tuple[Tensor, Tensor], train: Tensor, outliers: Tensor, mnist: bool
+    models: Models, test: tuple[Tensor, Tensor], train: Tensor, outliers: list[Tensor], references: bool
 ) -> pd.DataFrame:
     """One row per quantity: `model, quantity, value, reference, note`.
 
-    `test` and `train` are the dataset's images, `outliers` another dataset's; all (n, channels, height, width) in
-    [0, 1]. The references are of the authors' models and are left out unless the dataset is MNIST.
+    `test` has the dataset's test images and their labels, `train` its training images, `outliers` the test images of at
+    most one other dataset; all images are (n, channels, height, width) in [0, 1]. `references` says whether to show the
+    values of the authors' models, which are comparable on the paper's dataset only.
     """
     rows = [
         *_classifiers(models, *test),
         *_density(models, test[0], outliers),
-        *_vae(models.vae, test[0]),
-        *_autoencoder(models.autoencoder, test[0]),
+        *_autoencoders(models.vae, models.autoencoder, test[0]),
         *_wgan(models, test[0], train),
     ]
     card = pd.DataFrame(rows, columns=["model", "quantity", "value", "reference", "note"])
-    return card if mnist else card.assign(reference=None)
+    return card if references else card.assign(reference=None)
 
 
 Row = tuple[str, str, float, Any, str]
@@ -61,37 +65,35 @@ def _classifiers(models: Models, images: Tensor, labels: Tensor) -> Iterator[Row
     note = "reference: of the first 500 test images"
     yield "ddu", "test accuracy", accuracy(models.ddu, images, labels), 0.996, note
     norms = operator_norms(models.ddu)
-    largest = max(norms, key=lambda name: norms[name])
-    bound = models.ddu.arguments["coefficient"]
+    largest, bound = max(norms, key=norms.__getitem__), models.ddu.arguments["coefficient"]
     yield "ddu", "largest operator norm", norms[largest], bound, f"of {largest}; reference: the bound c"
-    yield "ddu", "parameters", _parameters(models.ddu), 10_998_986, "reference: width 64"
+    yield "ddu", "parameters", sum(map(Tensor.numel, models.ddu.parameters())), 10_998_986, "reference: width 64"
     yield "plain", "test accuracy", accuracy(models.plain, images, labels), 0.992, note
-    yield "plain", "parameters", _parameters(models.plain), 11_175_370, "reference: width 64"
+    yield "plain", "parameters", sum(map(Tensor.numel, models.plain.parameters())), 11_175_370, "reference: width 64"
 
 
-def _density(models: Models, images: Tensor, outliers: Tensor) -> Iterator[Row]:
-    inside, outside = (models.density(all_features(models.ddu, some)).cpu() for some in (images, outliers))
-    known = torch.cat([torch.ones(len(inside)), torch.zeros(len(outside))])
-    auroc = float(roc_auc_score(known, torch.cat([inside, outside])))
-    yield "density", "AUROC against the other dataset", auroc, None, "test images of both; should be at least 0.95"
+def _density(models: Models, images: Tensor, outliers: list[Tensor]) -> Iterator[Row]:
+    inside, *others = (models.density(features_of(models.classifier, batch)).cpu() for batch in (images, *outliers))
+    for outside in others:
+        belongs = torch.cat([torch.ones(len(inside)), torch.zeros(len(outside))])
+        auroc = float(roc_auc_score(belongs, torch.cat([inside, outside])))
+        yield "density", "AUROC against the other dataset", auroc, None, "test images of both; should be at least 0.95"
     yield "density", "median log-density, test images", inside.median().item(), None, ""
-    yield "density", "median log-density, other dataset", outside.median().item(), None, ""
+    for outside in others:
+        yield "density", "median log-density, other dataset", outside.median().item(), None, ""
     yield "density", "jitter", models.density.jitter.item(), None, "added to the variances of the features"
 
 
-def _vae(vae: VAE, images: Tensor) -> Iterator[Row]:
+def _autoencoders(vae: VAE, autoencoder: Autoencoder, images: Tensor) -> Iterator[Row]:
     mean, log_variance = (torch.cat(parts) for parts in zip(*map(vae.encode, images.split(1000)), strict=True))
-    difference = torch.cat([vae.decode(some) for some in mean.split(1000)]) - images
-    active = int((mean.var(0) > ACTIVE).sum())
-    note = "per test image, decoding the mean"
+    difference = torch.cat([vae.decode(batch) for batch in mean.split(1000)]) - images
+    active, note = int((mean.var(0) > ACTIVE).sum()), "per test image, decoding the mean"
     yield "vae", "squared error", difference.square().flatten(1).sum(1).mean().item(), 8.63, note
     yield "vae", "absolute error", difference.abs().flatten(1).sum(1).mean().item(), 30.08, note
     yield "vae", "KL divergence", divergence(mean, log_variance).sum(1).mean().item(), 12.9, "per test image"
     yield "vae", "active dimensions", active, 13, f"of {mean.shape[1]}: variance of the mean above {ACTIVE}"
 
-
-def _autoencoder(autoencoder: Autoencoder, images: Tensor) -> Iterator[Row]:
-    errors = [(autoencoder(some) - some).square().sum() for some in images.split(1000)]
+    errors = [(autoencoder(batch) - batch).square().sum() for batch in images.split(1000)]
     yield "autoencoder", "squared error per pixel", (sum(errors) / images.numel()).item(), 0.00156, "test images"
 
 
@@ -102,20 +104,34 @@ def _wgan(models: Models, images: Tensor, train: Tensor) -> Iterator[Row]:
     floor = sample_distance(train, images)
     note = f"Fréchet, 50 principal components of the pixels; training to test images: {floor:.3g}"
     yield "wgan", "distance of samples to test images (pixels)", sample_distance(samples, images), None, note
-    features, real, other = (all_features(models.ddu, some) for some in (samples, images, train))
-    note = f"Fréchet, features of the ddu classifier; training to test images: {frechet_distance(other, real):.3g}"
-    yield "wgan", "distance of samples to test images (features)", frechet_distance(features, real), None, note
-    sure = (models.ddu.head(features).softmax(1).amax(1) > 0.9).double().mean().item()
-    yield "wgan", "samples classified with confidence above 0.9", sure, None, "by the ddu classifier"
+    generated, test, training = (features_of(models.ddu, batch) for batch in (samples, images, train))
+    note = f"Fréchet, features of the ddu classifier; training to test images: {frechet_distance(training, test):.3g}"
+    yield "wgan", "distance of samples to test images (features)", frechet_distance(generated, test), None, note
+    confident = (models.ddu.head(generated).softmax(1).amax(1) > 0.9).double().mean().item()
+    yield "wgan", "samples classified with confidence above 0.9", confident, None, "by the ddu classifier"
 
 
 @torch.no_grad()
 def wgan_samples(wgan: WGAN, count: int) -> Tensor:
-    """Images (count, channels, 28, 28) from latent vectors that are always the same."""
-    latent = torch.randn(count, wgan.generator.latent, generator=compute.generator("samples"))
-    device = next(wgan.parameters()).device
-    return torch.cat([wgan.generator(some.to(device)) for some in latent.split(1000)])
+    """Images (count, channels, height, width) from seeded latent vectors."""
+    latent = torch.randn(count, wgan.generator.latent, generator=compute.generator("samples")).to(device_of(wgan))
+    return torch.cat([wgan.generator(batch) for batch in latent.split(1000)])
 
 
-def _parameters(network: torch.nn.Module) -> int:
-    return sum(parameter.numel() for parameter in network.parameters())
+@torch.no_grad()
+def pictures(models: Models, images: Tensor) -> dict[str, np.ndarray]:
+    """Samples of the WGAN; the first of the images (n, channels, height, width) and their reconstructions."""
+    originals = images[:PICTURES]
+    rows = {"samples": wgan_samples(models.wgan, SAMPLE_ROWS * PICTURES), "originals": originals}
+    rows |= {"vae": models.vae(originals), "autoencoder": models.autoencoder(originals)}
+    return {name: row.clamp(0, 1).cpu().numpy() for name, row in rows.items()}
+
+
+@torch.no_grad()
+def reconstructions(vae: VAE, images: Tensor, samples: int = 3, averaged: int = 50) -> dict[str, np.ndarray]:
+    """Appendix B's figure: images, a few sampled reconstructions (samples, n, ...) of each, and the mean of many."""
+    mean, log_variance = vae.encode(images)
+    noise = torch.randn((averaged, *mean.shape), generator=torch.Generator().manual_seed(0)).to(mean)
+    drawn = torch.stack([vae.decode(mean + (log_variance / 2).exp() * draw) for draw in noise])
+    arrays = {"original": images, "samples": drawn[:samples], "mean": drawn.mean(0)}
+    return {name: values.cpu().numpy().astype(np.float32) for name, values in arrays.items()}

@@ -7,16 +7,22 @@ Only numpy is needed here: tables are made from shards on machines that have no 
 
 import json
 import zipfile
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
-from deduce.artifacts import atomic
+from deduce.artifacts import save_arrays
 from deduce.errors import InputError
 
 TOLERANCE = 1e-6  # of float32 arithmetic, on pixel ranges and confidences
+OPTIONAL = ("confidence_before", "seconds")  # columns of a shard that a method may leave out
+# The type of each column, and the largest value of the columns that cannot be negative.
+TYPES = {"image": "integer", "label": "integer", "target": "integer", "iterations": "integer", "found": "bool"}
+TYPES |= {"confidence": "float", "confidence_before": "float", "seconds": "float"}
+LARGEST = {"confidence": 1, "confidence_before": 1, "seconds": np.inf, "iterations": np.inf}
 
 
 class ContractError(InputError):
@@ -24,34 +30,33 @@ class ContractError(InputError):
 
 
 @dataclass
-class _Arrays:
-    """Named arrays that are saved to one `.npz` and read back without pickles."""
+class _Arrays(ABC):
+    """Named arrays that are stored in one `.npz` without pickles."""
 
     def save(self, path: str | Path) -> None:
         arrays = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) is not None}
+        arrays |= arrays.pop("values", {})  # named columns are stored beside the other arrays
         if "metadata" in arrays:
             arrays["metadata"] = np.array(json.dumps(arrays["metadata"], sort_keys=True))
-        with atomic(path) as temporary:
-            np.savez_compressed(temporary, **arrays)
+        save_arrays(path, arrays)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Reads and checks; every way in which a file can be broken ends in a `ContractError` that names it."""
+        """Read and check a file; a file that is broken in any way raises a `ContractError` that names the file."""
         try:
             with np.load(path, allow_pickle=False) as stored:
-                arrays = {name: stored[name] for name in stored.files}
+                arrays: dict[str, Any] = {name: stored[name] for name in stored.files}
+            if "metadata" in arrays:
+                arrays["metadata"] = json.loads(str(arrays["metadata"]))
         except FileNotFoundError:
             raise ContractError(f"{path}: no such file") from None
+        except json.JSONDecodeError as error:
+            raise ContractError(f"{path}: 'metadata' is not JSON ({error})") from error
         except (ValueError, OSError, EOFError, zipfile.BadZipFile, KeyError) as error:
             raise ContractError(f"{path}: not a readable .npz without pickles ({error})") from error
         known = {f.name for f in fields(cls)}
-        if unknown := sorted(set(arrays) - known):
+        if "values" not in known and (unknown := sorted(set(arrays) - known)):
             raise ContractError(f"{path}: unknown array {unknown[0]!r}; allowed: {', '.join(sorted(known))}")
-        if "metadata" in arrays:
-            try:
-                arrays["metadata"] = json.loads(str(arrays["metadata"]))
-            except json.JSONDecodeError as error:
-                raise ContractError(f"{path}: 'metadata' is not JSON ({error})") from error
         try:
             loaded = cls(**arrays)
         except TypeError as error:
@@ -59,8 +64,9 @@ class _Arrays:
         loaded.check(str(path))
         return loaded
 
+    @abstractmethod
     def check(self, where: str) -> None:
-        raise NotImplementedError
+        """Raise a `ContractError` that names the file if an array breaks the contract."""
 
     def __len__(self) -> int:
         return len(self.image)  # type: ignore[attr-defined]
@@ -68,20 +74,18 @@ class _Arrays:
 
 @dataclass
 class Pairs(_Arrays):
-    """What a method is asked: one row per (image, target)."""
+    """The question to a method: one row per (image, target)."""
 
     image: np.ndarray  # (n,) integer: index in the dataset's split
     label: np.ndarray  # (n,) integer: the dataset's label
-    target: np.ndarray  # (n,) integer: the class wanted
+    target: np.ndarray  # (n,) integer: the class that the counterfactual should have
     original: np.ndarray  # (n, channels, height, width) float32 in [0, 1]
     classes: np.ndarray  # () integer: how many classes there are
 
     def check(self, where: str) -> None:
         _check_rows(self, where, images="original")
-        wrong = (self.target < 0) | (self.target >= self.classes)
-        if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
-            raise ContractError(f"{where}: row {row} has target {self.target[row]}, outside 0..{self.classes - 1}")
+        outside = (self.target < 0) | (self.target >= self.classes)
+        _first_bad(where, "target", outside, self, f"is outside 0..{self.classes - 1}")
 
     def rows(self, index: Any) -> "Pairs":
         return Pairs(self.image[index], self.label[index], self.target[index], self.original[index], self.classes)
@@ -89,60 +93,47 @@ class Pairs(_Arrays):
 
 @dataclass
 class Shard(_Arrays):
-    """What a method answers: one row per pair, in the order of the pair file.
+    """The answer of a method: one row per pair, in the order of the pair file.
 
-    `found` says whether the search reached its target. Where it did not, `counterfactual` is the state in
-    which the search ended: a real image, never a stand-in that has to be recognised later.
+    `found` says whether the search reached its target. If it did not, `counterfactual` is the image in which the search
+    ended, never a placeholder that has to be recognised later.
     """
 
-    image: np.ndarray  # (n,) as asked
-    label: np.ndarray  # (n,) as asked
-    target: np.ndarray  # (n,) as asked
+    image: np.ndarray  # (n,) as in the pair file
+    label: np.ndarray  # (n,) as in the pair file
+    target: np.ndarray  # (n,) as in the pair file
     counterfactual: np.ndarray  # (n, channels, height, width) float32 in [0, 1]
     found: np.ndarray  # (n,) bool
     confidence: np.ndarray  # (n,) float32: the classifier's probability of the target, at the counterfactual
     iterations: np.ndarray  # (n,) integer: updates made
     metadata: dict[str, Any] = field(default_factory=dict)  # method, settings, target_confidence, versions, source
     confidence_before: np.ndarray | None = None  # (n,) float32, optional: the same at the original
-    # Optional: what changed when. Row i's steps are path_offset[i]:path_offset[i + 1]; each sets one flattened
-    # pixel to a value, so that replaying them on the original ends in the counterfactual.
+    seconds: np.ndarray | None = None  # (n,) float64, optional: how long the row's search took
+    # Optional: the order of changes. Row i's steps are path_offset[i]:path_offset[i + 1]. Each step sets one flattened
+    # pixel to a value; all steps together turn the original into the counterfactual.
     path_offset: np.ndarray | None = None  # (n + 1,) integer
     path_pixel: np.ndarray | None = None  # (steps,) integer
     path_value: np.ndarray | None = None  # (steps,) float32
 
     def check(self, where: str) -> None:
         _check_rows(self, where, images="counterfactual")
-        n = len(self)
-        for name, kind in (("found", "b"), ("confidence", "f"), ("iterations", "iu")):
-            array = getattr(self, name)
-            if array.shape != (n,) or array.dtype.kind not in kind:
-                wanted = {"b": "bool", "f": "float", "iu": "integer"}[kind]
-                raise ContractError(
-                    f"{where}: {name!r} must be {wanted} of shape ({n},), is {array.dtype} {array.shape}"
-                )
         if "method" not in self.metadata:
             raise ContractError(f"{where}: metadata must name its 'method'")
-        if self.confidence_before is not None:
-            before = self.confidence_before
-            if before.shape != (n,) or before.dtype.kind != "f":
-                raise ContractError(
-                    f"{where}: 'confidence_before' must be float of shape ({n},), is {before.dtype} {before.shape}"
-                )
-            _first_bad(where, "confidence_before", ~((before >= -TOLERANCE) & (before <= 1 + TOLERANCE)), self)
-        _first_bad(where, "iterations", self.iterations < 0, self)
+        for name, largest in LARGEST.items():
+            if (array := getattr(self, name)) is not None and name not in self.unknown:
+                _first_bad(where, name, ~((array >= -TOLERANCE) & (array <= largest + TOLERANCE)), self)
         self._check_paths(where)
         if "confidence" not in self.unknown:
-            self._check_confidence(where)
+            self._check_found(where)
 
     @property
     def unknown(self) -> list[str]:
         """The columns that were not recorded; only imported results, marked `as_published`, may lack any."""
         return self.metadata.get("unknown", []) if self.metadata.get("as_published") else []
 
-    def _check_confidence(self, where: str) -> None:
-        _first_bad(where, "confidence", ~((self.confidence >= -TOLERANCE) & (self.confidence <= 1 + TOLERANCE)), self)
-        # A method that cannot prescribe a confidence (target_confidence null) has at least made the target the
-        # largest of the classes' probabilities.
+    def _check_found(self, where: str) -> None:
+        # A method without a prescribed confidence (target_confidence null) finds a counterfactual if the target has
+        # the largest probability of all classes.
         threshold = self.metadata.get("target_confidence")
         least = 1 / self.metadata.get("classes", np.inf) if threshold is None else threshold
         _first_bad(where, "found", self.found & (self.confidence < least - TOLERANCE), self)
@@ -150,9 +141,9 @@ class Shard(_Arrays):
             _first_bad(where, "found", ~self.found & (self.confidence >= threshold + TOLERANCE), self)
 
     def _check_paths(self, where: str) -> None:
-        if self.path_offset is None and self.path_pixel is None and self.path_value is None:
-            return
         if self.path_offset is None or self.path_pixel is None or self.path_value is None:
+            if self.path_offset is self.path_pixel is self.path_value is None:
+                return
             raise ContractError(f"{where}: 'path_offset', 'path_pixel' and 'path_value' come together or not at all")
         steps, pixels = len(self.path_pixel), int(np.prod(self.counterfactual.shape[1:]))
         fits = (
@@ -167,59 +158,59 @@ class Shard(_Arrays):
             raise ContractError(f"{where}: 'path_offset', 'path_pixel' and 'path_value' do not fit together")
 
     def answers(self, pairs: Pairs, where: str) -> None:
-        """Fails unless this shard answers exactly these pairs, row for row, in images of the same shape."""
+        """Fail unless this shard answers exactly these pairs, row for row, in images of the same shape."""
         if len(self) != len(pairs):
             raise ContractError(f"{where}: has {len(self)} rows, was asked {len(pairs)} pairs")
         for name in ("image", "label", "target"):
-            differs = getattr(self, name) != getattr(pairs, name)
-            if differs.any():
-                row = int(np.flatnonzero(differs)[0])
-                asked, given = getattr(pairs, name)[row], getattr(self, name)[row]
-                raise ContractError(f"{where}: row {row} has {name} {given}, was asked {asked}")
-        if self.counterfactual.shape != pairs.original.shape:
-            raise ContractError(
-                f"{where}: images of shape {self.counterfactual.shape[1:]}, was asked {pairs.original.shape[1:]}"
-            )
+            answers, questions = getattr(self, name), getattr(pairs, name)
+            if (answers != questions).any():
+                row = int(np.flatnonzero(answers != questions)[0])
+                raise ContractError(f"{where}: row {row} has {name} {answers[row]}, was asked {questions[row]}")
+        shape, expected = self.counterfactual.shape[1:], pairs.original.shape[1:]
+        if shape != expected:
+            raise ContractError(f"{where}: images of shape {shape}, was asked {expected}")
 
 
-@dataclass
+@dataclass(init=False)
 class Scores(_Arrays):
-    """Realism of the images of a shard, row for row; lower is more realistic, but for `log_density`."""
+    """Realism of the images of a shard, row for row: a column of floats for each metric, NaN where there is no score.
+
+    The columns are named as in deduce/evaluation/metrics.py and stored beside the other arrays.
+    """
 
     image: np.ndarray  # (n,) as in the shard
     target: np.ndarray  # (n,) as in the shard; the label, for originals and reconstructions
-    agan: np.ndarray  # (n,) float: AnoGAN score (equation 7)
-    im1: np.ndarray | None = None  # (n,) float: beyond the paper
-    im2: np.ndarray | None = None  # (n,) float: beyond the paper
-    log_density: np.ndarray | None = None  # (n,) float: of the target class, in the classifier's features
-    metadata: dict[str, Any] = field(default_factory=dict)
+    values: dict[str, np.ndarray]  # (n,) float each, by the name of the metric
+    metadata: dict[str, Any]
+
+    def __init__(
+        self, image: np.ndarray, target: np.ndarray, *, metadata: dict[str, Any] | None = None, **values: np.ndarray
+    ) -> None:
+        self.image, self.target, self.values, self.metadata = image, target, values, metadata or {}
 
     def check(self, where: str) -> None:
-        n = len(self)
-        for name in ("image", "target", "agan", "im1", "im2", "log_density"):
-            array = getattr(self, name)
-            if array is not None and array.shape != (n,):
-                raise ContractError(f"{where}: {name!r} must have shape ({n},), has {array.shape}")
+        _check_columns(where, len(self), {"image": self.image, "target": self.target} | self.values)
 
     def scores(self, rows: Pairs | Shard, where: str) -> None:
-        """Fails unless these are the scores of exactly those rows."""
+        """Fail unless these are the scores of exactly these rows."""
         if len(self) != len(rows) or (self.image != rows.image).any() or (self.target != rows.target).any():
-            raise ContractError(f"{where}: these are the scores of other images than its shard's")
+            raise ContractError(f"{where}: these are the scores of other images than the shard's")
+
+
+def _check_columns(where: str, n: int, columns: dict[str, np.ndarray]) -> None:
+    for name, array in columns.items():
+        expected = TYPES.get(name, "float")
+        if array.shape != (n,) or array.dtype.kind not in {"bool": "b", "float": "f", "integer": "iu"}[expected]:
+            raise ContractError(f"{where}: {name!r} must be {expected} of shape ({n},), is {array.dtype} {array.shape}")
 
 
 def _check_rows(table: Any, where: str, images: str) -> None:
-    n = len(table.image)
-    for name in ("image", "label", "target"):
-        array = getattr(table, name)
-        if array.shape != (n,) or array.dtype.kind not in "iu":
-            raise ContractError(f"{where}: {name!r} must be integer of shape ({n},), is {array.dtype} {array.shape}")
-    pixels = getattr(table, images)
+    n, pixels = len(table.image), getattr(table, images)
+    _check_columns(where, n, {name: getattr(table, name) for name in TYPES if getattr(table, name, None) is not None})
     if pixels.ndim != 4 or len(pixels) != n or pixels.dtype != np.float32:
-        raise ContractError(
-            f"{where}: {images!r} must be float32 of shape ({n}, channels, height, width), "
-            f"is {pixels.dtype} {pixels.shape}"
-        )
-    # Imported results are kept as they were published, whatever their range: the audit says which rows are unsound.
+        expected = f"float32 of shape ({n}, channels, height, width)"
+        raise ContractError(f"{where}: {images!r} must be {expected}, is {pixels.dtype} {pixels.shape}")
+    # Imported results keep values outside the range; the audit lists the rows that have them.
     lenient = getattr(table, "metadata", {}).get("as_published")
     inside = np.isfinite(pixels) if lenient else (pixels >= 0) & (pixels <= 1)  # false for NaN too
     _first_bad(where, images, ~inside.all((1, 2, 3)), table, "has values outside [0, 1] or NaN")
@@ -239,25 +230,23 @@ def _first_bad(where: str, name: str, bad: np.ndarray, table: Any, what: str = "
 
 def merge(shards: list[Shard], pairs: Pairs) -> Shard:
     """The parts of one test set as one shard, in the order of `pairs`: the same file however the work was split."""
-    first = shards[0]
-    if any(shard.metadata != first.metadata for shard in shards):
+    metadata = shards[0].metadata
+    if any(shard.metadata != metadata for shard in shards):
         raise ContractError("the parts of one shard were made with different settings, versions or source")
-    row = {
-        (image, target): (part, i)
-        for part, shard in enumerate(shards)
-        for i, (image, target) in enumerate(zip(shard.image, shard.target, strict=True))
-    }
-    order = [row[pair] for pair in zip(pairs.image, pairs.target, strict=True)]
-    per_row = ["image", "label", "target", "counterfactual", "found", "confidence", "iterations"]
-    if all(shard.confidence_before is not None for shard in shards):
-        per_row.append("confidence_before")
-    arrays = {name: np.stack([getattr(shards[part], name)[i] for part, i in order]) for name in per_row}
-    offsets = [shard.path_offset for shard in shards if shard.path_offset is not None]
-    if offsets:
-        steps = [slice(*offsets[part][i : i + 2]) for part, i in order]
+    shards = [shard for shard in shards if len(shard)]  # a part without rows has no optional arrays
+    for name in (*OPTIONAL, "path_offset"):
+        present = {getattr(shard, name) is not None for shard in shards}
+        if len(present) > 1:
+            raise ContractError(f"some parts of one shard have {name!r} and others do not")
+    names = ["counterfactual", *(name for name in TYPES if getattr(shards[0], name) is not None)]
+    whole = {name: np.concatenate([getattr(shard, name) for shard in shards]) for name in names}
+    rows = {pair: row for row, pair in enumerate(zip(whole["image"], whole["target"], strict=True))}
+    order = [rows[pair] for pair in zip(pairs.image, pairs.target, strict=True)]
+    arrays = {name: array[order] for name, array in whole.items()}
+    if shards[0].path_offset is not None:
+        lengths = np.concatenate([np.diff(shard.path_offset) for shard in shards])  # type: ignore[type-var]
         for name in ("path_pixel", "path_value"):
-            taken = [getattr(shards[part], name)[step] for (part, _), step in zip(order, steps, strict=True)]
-            arrays[name] = np.concatenate(taken)
-        lengths = [step.stop - step.start for step in steps]
-        arrays["path_offset"] = np.cumsum([0, *lengths]).astype(offsets[0].dtype)
-    return Shard(**arrays, metadata=first.metadata)
+            steps = np.split(np.concatenate([getattr(shard, name) for shard in shards]), np.cumsum(lengths)[:-1])
+            arrays[name] = np.concatenate([steps[row] for row in order])
+        arrays["path_offset"] = np.cumsum([0, *lengths[order]]).astype(np.int64)
+    return Shard(**arrays, metadata=metadata)

@@ -1,8 +1,7 @@
-"""Sweeps: a method with some of its settings varied, as the config declares it (docs/sweeps.md).
+"""What a config declares beside its main experiment: sweeps over settings, and comparisons of two implementations.
 
-A *variant* is a method with settings that differ from the config's. It goes by the name `METHOD@key=value,key=value`,
-keys sorted, wherever a method's name stands in a path; the method as configured goes by its own name, so that points
-which are the same share their results, whatever sweep they are of.
+A *sweep* is one method with some settings varied, of its own or of the models that it uses (docs/sweeps.md). A
+*comparison* asks two methods that should agree the same few pairs.
 """
 
 import itertools
@@ -14,11 +13,11 @@ from typing import Any
 
 from deduce.config import checked
 from deduce.errors import InputError
+from deduce.pairs import SAMPLE, VALIDATION
+from deduce.variants import sections, variant
 
-VALIDATION = "validation"  # in place of a test set's number: the batch of validation images that the paper tuned on
 OWN = "own"  # in place of sweeps to compare on: every point over the pairs that it found
 NAME = re.compile(r"[a-z][a-z0-9_]*")
-VALUE = re.compile(r"[A-Za-z0-9_.+-]+")
 
 
 @dataclass(frozen=True)
@@ -37,12 +36,12 @@ class Sweep:
     on: list[str]  # test sets by their number, or VALIDATION
     points: list[Point]
     compare_on: list[str]  # the sweeps whose points must all have found a pair; [OWN]: each point its own
-    leave_out_failing_above: float  # share of failures above which a point gets no distances and no say in the mask
+    leave_out_failing_above: float  # a point with a larger share of failures is excluded from distances and the mask
     reference: str  # label of the point that the others are tested against
     description: str = ""
 
     def artifacts(self) -> list[str]:
-        """What the sweep is evaluated from, by path in a folder of artefacts."""
+        """The artefacts that the sweep is evaluated from."""
         pairs = [f"pairs/{seed}.npz" for seed in self.on]
         return pairs + [f"counterfactuals/{point.variant}/{seed}.npz" for point in self.points for seed in self.on]
 
@@ -54,47 +53,30 @@ class Sweep:
         return cls(**values | {"points": [Point(**point) for point in values["points"]]})
 
 
-def variant(method: str, settings: Mapping[str, Any], config: Mapping[str, Any]) -> str:
-    """The name of a method with these settings; those that the config has anyway are no part of it."""
-    changed = {key: value for key, value in settings.items() if _configured(config, method, key) != value}
-    texts = []
-    for key in sorted(changed):
-        text = changed[key] if isinstance(changed[key], str) else json.dumps(changed[key])
-        if not VALUE.fullmatch(text):
-            raise InputError(f"'{key}' is {changed[key]!r}; allowed: a number, true, false or one word.")
-        texts.append(f"{key}={text}")
-    return "@".join([method, ",".join(texts)] if texts else [method])
+@dataclass(frozen=True)
+class Comparison:
+    name: str
+    methods: list[str]  # the reference and the implementation that should agree with it
+    pairs: int  # spread evenly over the first test set
+    description: str = ""
+
+    @property
+    def pair_set(self) -> str:
+        return f"{SAMPLE}{self.pairs}"
+
+    def artifacts(self) -> list[str]:
+        """The artefacts that the comparison is evaluated from."""
+        shards = [f"counterfactuals/{method}/{self.pair_set}.npz" for method in self.methods]
+        return [f"pairs/{self.pair_set}.npz", *shards]
 
 
-def overrides(variant: str) -> dict[str, Any]:
-    """The settings in a variant's name: `jsma@step_size=0.1` is {"step_size": 0.1}."""
-    settings = {}
-    for text in filter(None, variant.partition("@")[2].split(",")):
-        key, _, value = text.partition("=")
-        try:
-            settings[key] = json.loads(value)
-        except json.JSONDecodeError:
-            settings[key] = value
-    return settings
-
-
-def applied(method: str, settings: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """The sections of the config that these settings are of, with them in place; a dot names a model's section."""
-    sections = {method: dict(config.get(method, {}))}
-    for key, value in settings.items():
-        section, _, name = key.rpartition(".")
-        sections.setdefault(section or method, dict(config.get(section, {})))[name] = value
-    return sections
-
-
-def declared(config: Mapping[str, Any]) -> dict[str, Sweep]:
+def declared_sweeps(config: Mapping[str, Any]) -> dict[str, Sweep]:
     """The sweeps of a config by name, with all their points; an `InputError` names the sweep and what is wrong."""
     sweeps = {}
     for name, section in (config.get("sweeps") or {}).items():
-        if section is None:  # how an overlay leaves out what the default config has
+        if section is None:  # how an overlay leaves out a sweep of the default config
             continue
-        if not NAME.fullmatch(name):
-            raise InputError(f"config: the sweep '{name}' needs a name of small letters, digits and underscores.")
+        _check_name("sweep", name)
         try:
             sweeps[name] = _sweep(name, section, config)
         except InputError as error:
@@ -102,31 +84,40 @@ def declared(config: Mapping[str, Any]) -> dict[str, Sweep]:
     for sweep in sweeps.values():
         for other in sweep.compare_on:
             if other != OWN and (other not in sweeps or sweeps[other].on != sweep.on):
-                problem = f"'compare_on' names '{other}', which is no sweep on the same test sets."
+                problem = f"'compare_on' names '{other}', which is not a sweep on the same test sets."
                 raise InputError(f"config: sweep '{sweep.name}': {problem}")
     return sweeps
 
 
-def check(sweep: Sweep, config: Mapping[str, Any], schema: Mapping[str, Any], model_settings: set[str]) -> None:
-    """Fails unless every point's settings are in the schema, and those of models among the ones that can be varied."""
+def declared_comparisons(config: Mapping[str, Any]) -> dict[str, Comparison]:
+    """The comparisons of a config by name."""
+    comparisons = {}
+    for name, section in (config.get("comparisons") or {}).items():
+        if section is not None:
+            _check_name("comparison", name)
+            comparisons[name] = Comparison(name, **section)
+    return comparisons
+
+
+def check(sweep: Sweep, config: Mapping[str, Any], schema: Mapping[str, Any], models: set[str]) -> None:
+    """Fails unless the schema allows every point's settings; `models` are the models that the method uses."""
     for point in sweep.points:
         where = f"config: sweep '{sweep.name}', '{point.label}': "
         for key in point.settings:
-            if "." in key and key not in model_settings:
-                raise InputError(
-                    f"{where}'{key}' cannot be varied; of models only: {', '.join(sorted(model_settings))}."
-                )
-        sections = applied(sweep.method, point.settings, config)
-        parts = {"properties": {name: schema["properties"][name] for name in sections}}
+            if "." in key and key.partition(".")[0] not in models:
+                known = f"of models only the settings of {', '.join(sorted(models))}" if models else "it uses no model"
+                raise InputError(f"{where}'{key}' cannot be varied for {sweep.method}: {known}.")
+        changed = sections(sweep.method, point.settings, config)
+        parts = {"properties": {name: schema["properties"][name] for name in changed}}
         try:
-            checked(sections, parts)
+            checked(changed, parts)
         except InputError as error:
             raise InputError(where + str(error).removeprefix("config: ")) from None
 
 
-def _configured(config: Mapping[str, Any], method: str, key: str) -> Any:
-    section, _, name = key.rpartition(".")
-    return config.get(section or method, {}).get(name)
+def _check_name(kind: str, name: str) -> None:
+    if not NAME.fullmatch(name):
+        raise InputError(f"config: the {kind} '{name}' needs a name of small letters, digits and underscores.")
 
 
 def _sweep(name: str, section: Mapping[str, Any], config: Mapping[str, Any]) -> Sweep:
@@ -138,8 +129,8 @@ def _sweep(name: str, section: Mapping[str, Any], config: Mapping[str, Any]) -> 
         if twice := {key for key in keys if keys.count(key) > 1}:
             raise InputError(f"'{min(twice)}' is varied twice.")
         settings = dict(section.get("settings", {}))
-        for _, own in choice:
-            settings |= own
+        for _, varied in choice:
+            settings |= varied
         points.append(Point(", ".join(label for label, _ in choice), variant(method, settings, config), settings))
     if not points:
         raise InputError("has no points: 'vary' needs at least one value of each of its keys.")
@@ -156,7 +147,7 @@ def _sweep(name: str, section: Mapping[str, Any], config: Mapping[str, Any]) -> 
         compare_on=[OWN] if compare_on == OWN else compare_on,
         leave_out_failing_above=section.get("leave_out_failing_above", 1.0),
         reference=reference,
-        description=section.get("description", ""),
+        description=section.get("description", f"{name}: {method} with {', '.join(section['vary'])} varied."),
     )
 
 

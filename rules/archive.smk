@@ -1,24 +1,41 @@
-# What travels: the artefacts of a finished run with their checksums, and one file of it all.
+# The archive: the artefacts of a finished run with their checksums, packed into one file.
+
+if EXPERIMENT.mode == RUN:
+
+    rule manifest:
+        """Seal the artefacts: SHA256SUMS, and a manifest of the config, versions, host and command.
+
+        With the seal, results/NAME itself can be given as `--config artifacts=FOLDER`.
+        """
+        input:
+            artifacts(*EXPERIMENT.artifacts),
+        output:
+            sums="<results>/SHA256SUMS",
+            manifest="<results>/manifest.json",
+        log:
+            "<logs>/manifest.log",
+        conda:
+            "../envs/core.yaml"
+        params:
+            source=source("manifest.py"),
+            config=TRACKED,
+            names=EXPERIMENT.artifact_names,
+        script:
+            "../scripts/manifest.py"
 
 
 rule pack:
-    """Pack the artefacts, their checksums and what made them into one file, the same bytes every time."""
+    """Pack the artefacts, their checksums and their manifest into one file, the same bytes every time."""
     input:
         sums="<artifacts>/SHA256SUMS",
         manifest="<artifacts>/manifest.json",
-        files=stored("*"),
+        files=artifacts(*EXPERIMENT.artifacts),
     output:
-        f"<results>/archive/{config['name']}.tar.gz",
+        f"<results>/archive/{EXPERIMENT.name}.tar.gz",
     log:
         "<logs>/pack.log",
-    benchmark:
-        "<benchmarks>/pack.tsv"
     conda:
         "../envs/core.yaml"
-    threads: 1
-    resources:
-        mem_mb=1000,
-        runtime=30,
     params:
         source=source("pack.py"),
     script:

@@ -1,60 +1,60 @@
-# Section 4.1, the data. Needs nothing; makes the raw files of each dataset and the pairs that every method is asked.
+# Section 4.1, the data. Needs nothing; makes the raw files of each dataset and the pairs that every method answers.
+
+from deduce.pairs import pair_choice
 
 
 rule fetch:
-    """Fetch a dataset from the first source that has it, and verify every file by SHA-256."""
+    """Fetch the files of a dataset that are missing or damaged, and verify every file by SHA-256.
+
+    The raw files are not declared as output, because Snakemake would delete them before each run of this rule. Their
+    checksums identify them: neither other sources nor other code fetch them again.
+    """
     output:
-        raw_files("{dataset}"),
+        "<data>/{dataset}/SHA256SUMS",
     log:
         "<logs>/fetch/{dataset}.log",
-    benchmark:
-        "<benchmarks>/fetch/{dataset}.tsv"
     localrule: True
     conda:
         "../envs/core.yaml"
-    threads: 1
-    resources:
-        mem_mb=500,
-        runtime=10,
-    params:
-        source=source("fetch.py"),
-        sources=config["sources"],
     script:
         "../scripts/fetch.py"
 
 
 rule pairs:
-    """List a test set's (image, target) pairs: each image with every class but its own as target.
+    """List (image, target) pairs: each image with every class but its own as target.
 
-    In place of a test set, `validation` is the batch of validation images that the paper tuned its settings on.
+    `{seed}` is the number of a test set, `validation` (the batch of validation images that the paper tuned its settings
+    on), `timed` or `sampleN` (some pairs of the first test set). The rule `part` lists one job's share of them.
     """
     input:
-        data=raw_files(config["dataset"]),
+        data=raw_data(config["dataset"]),
     output:
         "<results>/pairs/{seed}.npz",
     log:
         "<logs>/pairs/{seed}.log",
-    benchmark:
-        "<benchmarks>/pairs/{seed}.tsv"
     localrule: True
     conda:
         "../envs/core.yaml"
-    threads: 1
-    resources:
-        mem_mb=1500,
-        runtime=5,
     params:
         source=source("pairs.py"),
         dataset=config["dataset"],
-        images=lambda wildcards: config[
-            "validation_images" if wildcards.seed == sweeps.VALIDATION else "images_per_seed"
-        ],
+        choice=lambda wildcards: pair_choice(wildcards.seed, config),
+        share=(0, 1),
     script:
         "../scripts/pairs.py"
+
+
+use rule pairs as part with:
+    output:
+        "<results>/pairs/{seed}/{part}.npz",
+    log:
+        "<logs>/part/{seed}-{part}.log",
+    localrule: True
+    params:
+        share=lambda wildcards: (int(wildcards.part), len(EXPERIMENT.parts_of(wildcards.seed))),
 
 
 rule data:
     """Everything that is fetched rather than computed."""
     input:
-        raw_files(config["dataset"]),
-        raw_files(OUTLIERS),
+        [raw_data(name) for name in EXPERIMENT.judged],

@@ -1,31 +1,38 @@
-# The authors' own stored results (`--config published=CLONE`, a clone of github.com/benedikthoeltgen/DeDUCE). Needs the
-# clone, makes a folder of artefacts of it. Nothing in the clone is ever executed.
+# The authors' stored results (`--config published=CLONE`, a clone of github.com/benedikthoeltgen/DeDUCE). Needs the
+# clone; makes a folder of artefacts from it. Nothing in the clone is ever executed.
+
+if EXPERIMENT.mode == PUBLICATION:
+
+    rule import_published:
+        """Read the authors' tensors and scores into this project's files, without changing a value."""
+        input:
+            [
+                str(path)
+                for folder in ("_testset_results*", "valset_batch")
+                for path in sorted(Path(EXPERIMENT.origin).glob(f"{folder}/*"))
+            ],
+        output:
+            expand("<artifacts>/{name}", name=EXPERIMENT.artifact_names),
+            manifest="<artifacts>/manifest.json",
+            sums="<artifacts>/SHA256SUMS",
+        log:
+            "<logs>/import_published.log",
+        conda:
+            "../envs/core.yaml"
+        params:
+            source=source("import_published.py"),
+            clone=lambda wildcards: EXPERIMENT.origin,
+            config=EXPERIMENT.config,
+            names=EXPERIMENT.artifact_names,
+        script:
+            "../scripts/import_published.py"
 
 
-rule import_published:
-    """Read the authors' tensors and scores into shards of our own format, as they are."""
+rule published:
+    """The authors' results: every table and figure that they give, with the audit, and the page of it all."""
     input:
-        [str(path) for path in sorted(Path(config["published"]).glob("_testset_results*/*"))],
-        [str(path) for path in sorted(Path(config["published"]).glob("valset_batch/*"))],
-    output:
-        expand("<artifacts>/{name}", name=ARTIFACTS),
-        manifest="<artifacts>/manifest.json",
-        sums="<artifacts>/SHA256SUMS",
-    log:
-        "<logs>/import_published.log",
-    benchmark:
-        "<benchmarks>/import_published.tsv"
-    conda:
-        "../envs/core.yaml"
-    threads: 1
-    resources:
-        mem_mb=2000,
-        runtime=10,
-    params:
-        source=source("import_published.py"),
-        clone=lambda wildcards: config["published"],
-        config=EXPERIMENT,
-        names=ARTIFACTS,
-        sweeps=[sweep.as_dict() for sweep in SWEEPS.values()],
-    script:
-        "../scripts/import_published.py"
+        [rules.tables.input, rules.figures.input, rules.report.input]
+        if EXPERIMENT.mode == PUBLICATION
+        else lambda wildcards: sys.exit(
+            "The target 'published' needs a clone: `--config published=CLONE` (docs/results.md)."
+        ),

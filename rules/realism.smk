@@ -1,171 +1,80 @@
-# Section 4.1, realism. Needs counterfactuals and models; makes AnoGAN scores (equation 7) of every counterfactual, of
-# the originals and of their reconstructions, second opinions beside them, and the check that the score works.
+# Section 4.1, realism. Needs counterfactuals and models; makes the scores of every counterfactual, of the originals and of
+# their reconstructions, and AnoGAN scores (equation 7) of whole datasets, with which the evaluation checks that score.
 
-JUDGES = {
-    "wgan": "<results>/models/wgan.safetensors",
-    "class_autoencoders": "<results>/models/class_autoencoders.safetensors",
-    "ddu": "<results>/models/ddu.safetensors",
-    "density": "<results>/models/density.safetensors",
-}
-REFERENCES = ["original", "reconstruction"]  # no method may be called so
-EMNIST = config["realism"]["emnist_folder"]
-JUDGED = [config["dataset"], OUTLIERS, *(["emnist_letters"] if EMNIST else [])]
+from deduce.evaluation.metrics import JUDGES, SCORER_MODULES
+from deduce.experiment import REFERENCES
 
-
-rule class_autoencoders:
-    """Train one small autoencoder per class and one of all, for the scores IM1 and IM2 (beyond the paper)."""
-    input:
-        data=raw_files(config["dataset"]),
-    output:
-        weights="<results>/models/class_autoencoders.safetensors",
-        architecture="<results>/models/class_autoencoders.json",
-        record="<results>/models/class_autoencoders.csv",
-    log:
-        "<logs>/models/class_autoencoders.log",
-    benchmark:
-        "<benchmarks>/models/class_autoencoders.tsv"
-    conda:
-        "../envs/core.yaml"
-    threads: 1
-    resources:
-        mem_mb=grows(3000),
-        runtime=grows(60),
-        gpu=GPU,
-    params:
-        source=source("train_class_autoencoders.py"),
-        dataset=config["dataset"],
-        seed=config["training_seed"],
-        settings=config["class_autoencoders"],
-    script:
-        "../scripts/train_class_autoencoders.py"
+JUDGE_MODULES = {model.module for name, model in models.REGISTRY.items() if name in JUDGES or model.classifies}
+SCORER_SETTINGS = {name: value for name, value in config["realism"].items() if isinstance(value, dict)}
 
 
 rule realism_scores:
     """Score the realism of a method's counterfactuals for one test set."""
     input:
-        **JUDGES,
+        **model_files(*JUDGES),
         shard="<results>/counterfactuals/{method}/{seed}.npz",
     output:
         "<results>/realism/{method}/{seed}.npz",
     log:
-        "<logs>/realism/{method}-{seed}.log",
+        "<logs>/realism_scores/{method}-{seed}.log",
     benchmark:
-        "<benchmarks>/realism/{method}-{seed}.tsv"
+        "<benchmarks>/realism_scores/{method}-{seed}.tsv"
     wildcard_constraints:
-        method="|".join(METHODS),
+        method="|".join(EXPERIMENT.methods),
     conda:
         "../envs/core.yaml"
-    threads: 1
     resources:
         mem_mb=grows(2000),
         runtime=grows(240),
         gpu=GPU,
     params:
-        source=source("score_realism.py"),
-        settings=config["realism"]["anogan"],
+        source=source("score_realism.py", *SCORER_MODULES, *JUDGE_MODULES),
+        judges=JUDGES,
+        settings=SCORER_SETTINGS,
     script:
         "../scripts/score_realism.py"
 
 
-rule reference_scores:
-    """Score the realism of the original images of one test set, or of what the VAE makes of them."""
+use rule realism_scores as reference_scores with:
     input:
-        **JUDGES,
+        **model_files(*JUDGES, "vae"),
         pairs="<results>/pairs/{seed}.npz",
-        vae="<results>/models/vae.safetensors",
     output:
         "<results>/realism/{kind}/{seed}.npz",
     log:
-        "<logs>/realism/{kind}-{seed}.log",
+        "<logs>/reference_scores/{kind}-{seed}.log",
     benchmark:
-        "<benchmarks>/realism/{kind}-{seed}.tsv"
+        "<benchmarks>/reference_scores/{kind}-{seed}.tsv"
     wildcard_constraints:
         kind="|".join(REFERENCES),
-    conda:
-        "../envs/core.yaml"
-    threads: 1
-    resources:
-        mem_mb=grows(2000),
-        runtime=grows(60),
-        gpu=GPU,
-    params:
-        source=source("score_realism.py"),
-        settings=config["realism"]["anogan"],
-    script:
-        "../scripts/score_realism.py"
 
 
 rule sanity_scores:
-    """Score images of the dataset, or of one that is surely different."""
+    """Score images of the experiment's dataset, or of a dataset whose images surely do not belong to it."""
     input:
-        data=lambda wildcards: raw_files(wildcards.judged) if wildcards.judged in (config["dataset"], OUTLIERS) else [],
-        wgan=JUDGES["wgan"],
+        **model_files("wgan"),
+        data=lambda wildcards: raw_data(wildcards.judged),
     output:
         "<results>/sanity/{judged}.npz",
     log:
-        "<logs>/sanity/{judged}.log",
+        "<logs>/sanity_scores/{judged}.log",
     benchmark:
-        "<benchmarks>/sanity/{judged}.tsv"
-    wildcard_constraints:
-        judged="|".join(JUDGED),
+        "<benchmarks>/sanity_scores/{judged}.tsv"
     conda:
         "../envs/core.yaml"
-    threads: 1
     resources:
         mem_mb=grows(2000),
         runtime=grows(1440),
         gpu=GPU,
     params:
         source=source("score_dataset.py"),
-        settings=config["realism"]["anogan"],
+        settings=SCORER_SETTINGS,
         images=config["realism"]["sanity_images"],
-        folder=EMNIST,
     script:
         "../scripts/score_dataset.py"
 
 
-rule sanity_checks:
-    """Tabulate and draw how well the AnoGAN score tells the dataset from others."""
-    input:
-        expand("<results>/sanity/{judged}.npz", judged=JUDGED),
-    output:
-        csv=report(
-            "<results>/tables/sanity.csv",
-            caption="../report/realism.rst",
-            category="Realism",
-            labels={"what": "sanity checks"},
-        ),
-        markdown="<results>/tables/sanity.md",
-        figures=[
-            report(
-                "<results>/figures/sanity_roc.png",
-                caption="../report/realism.rst",
-                category="Realism",
-                labels={"what": "sanity checks, ROC"},
-            ),
-            "<results>/figures/sanity_roc.pdf",
-        ],
-    log:
-        "<logs>/sanity_checks.log",
-    benchmark:
-        "<benchmarks>/sanity_checks.tsv"
-    conda:
-        "../envs/core.yaml"
-    threads: 1
-    resources:
-        mem_mb=1000,
-        runtime=5,
-    params:
-        source=source("sanity_checks.py"),
-        dataset=config["dataset"],
-        absent=[] if EMNIST else ["emnist_letters"],
-        samples=config["realism"]["bootstrap_samples"],
-    script:
-        "../scripts/sanity_checks.py"
-
-
 rule realism:
-    """Scores of everything, and the check of the score."""
+    """The scores of all images, and of the datasets that the AnoGAN score is checked with."""
     input:
-        expand("<results>/realism/{scored}/{seed}.npz", scored=[*METHODS, *REFERENCES], seed=SEEDS),
-        rules.sanity_checks.output,
+        artifacts("realism", "sanity"),

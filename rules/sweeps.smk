@@ -1,53 +1,70 @@
-# Appendices A and B, and any other sweep that the config declares: variants of a method, made by the method's own rule,
-# on the validation batch or test sets. Needs their counterfactuals; makes a table, tests and a figure of each sweep.
+# Appendices A and B and any other sweep that the config declares, and comparisons of two implementations of a method.
+# Needs their counterfactuals, made by the methods' rules; makes a table and a figure of each, and the tests of a sweep.
 
 
 wildcard_constraints:
-    sweep="|".join(SWEEPS) or "none",
+    sweep="|".join(EXPERIMENT.sweeps) or "none",
+    comparison="|".join(EXPERIMENT.comparisons) or "none",
 
 
 rule sweep_table:
     """Compare the settings of a sweep on the same pairs, with the paper's figures beside where it has any."""
     input:
-        pairs=sweep_inputs("pairs"),
-        shards=sweep_inputs("counterfactuals"),
+        pairs=lambda wildcards: extra_files("pairs", *EXPERIMENT.compared_sweeps(wildcards.sweep)),
+        shards=lambda wildcards: extra_files("counterfactuals", *EXPERIMENT.compared_sweeps(wildcards.sweep)),
     output:
-        table=report(
-            "<results>/tables/{sweep}.csv",
-            caption="../report/sweeps.rst",
-            category="Sweeps",
-            labels={"what": "{sweep}, table"},
-        ),
-        texts=multiext("<results>/tables/{sweep}", ".md", ".tex"),
+        table=reported("<results>/tables/{sweep}.csv", "sweeps", "{sweep}, table"),
+        texts=multiext("<results>/tables/{sweep}", ".md", ".tex", ".json"),
         tests="<results>/tables/{sweep}_tests.csv",
-        figure=report(
-            "<results>/figures/{sweep}.png",
-            caption="../report/sweeps.rst",
-            category="Sweeps",
-            labels={"what": "{sweep}, figure"},
-        ),
-        pdf="<results>/figures/{sweep}.pdf",
+        figure=reported("<results>/figures/{sweep}.png", "sweeps", "{sweep}, figure"),
+        others=multiext("<results>/figures/{sweep}", ".pdf", ".json"),
     log:
         "<logs>/sweep_table/{sweep}.log",
-    benchmark:
-        "<benchmarks>/sweep_table/{sweep}.tsv"
     conda:
         "../envs/core.yaml"
-    threads: 1
-    resources:
-        mem_mb=2000,
-        runtime=10,
     params:
         source=source("sweep_table.py"),
-        sweeps=lambda wildcards: [sweep.as_dict() for sweep in compared_sweeps(wildcards.sweep).values()],
+        sweeps=lambda wildcards: [sweep.as_dict() for sweep in EXPERIMENT.compared_sweeps(wildcards.sweep)],
+        dataset=EXPERIMENT.dataset.name,
     script:
         "../scripts/sweep_table.py"
 
 
+rule comparison:
+    """Compare two implementations of a method: distances, confidence and success on the same pairs, and seconds."""
+    input:
+        pairs=lambda wildcards: extra_files("pairs", EXPERIMENT.comparisons[wildcards.comparison])[0],
+        shards=lambda wildcards: extra_files("counterfactuals", EXPERIMENT.comparisons[wildcards.comparison]),
+    output:
+        table=reported("<results>/tables/{comparison}.csv", "comparisons", "{comparison}, table"),
+        texts=multiext("<results>/tables/{comparison}", ".md", ".tex", ".json"),
+        pairs=multiext("<results>/tables/{comparison}_pairs", ".csv", ".md", ".tex", ".json"),
+        figure=reported("<results>/figures/{comparison}.png", "comparisons", "{comparison}, figure"),
+        others=multiext("<results>/figures/{comparison}", ".pdf", ".json"),
+    log:
+        "<logs>/comparison/{comparison}.log",
+    conda:
+        "../envs/core.yaml"
+    params:
+        source=source("comparison.py"),
+        title=lambda wildcards: EXPERIMENT.comparisons[wildcards.comparison].description,
+    script:
+        "../scripts/comparison.py"
+
+
 rule appendices:
-    """Appendices A and B, and every other sweep of the config. No part of the default target."""
+    """Appendices A and B, and every other sweep of the config. Not part of the default target."""
     input:
         expand(
             ["<results>/tables/{sweep}.csv", "<results>/figures/{sweep}.png"],
-            sweep=MADE_SWEEPS if STORED or config["published"] else SWEEPS,
+            sweep=EXPERIMENT.sweeps if EXPERIMENT.mode == RUN else EXPERIMENT.reported_sweeps,
+        ),
+
+
+rule comparisons:
+    """Every comparison of two implementations that the config declares. Not part of the default target."""
+    input:
+        expand(
+            ["<results>/tables/{comparison}.csv", "<results>/figures/{comparison}.png"],
+            comparison=EXPERIMENT.comparisons if EXPERIMENT.mode == RUN else EXPERIMENT.reported_comparisons,
         ),

@@ -23,13 +23,13 @@ def job(snakemake) -> logging.Logger:
         handlers=[logging.FileHandler(snakemake.log[0], mode="w"), logging.StreamHandler()],
         force=True,
     )
-    logging.getLogger("fontTools").setLevel(logging.WARNING)  # a PDF's fonts are nobody's news
+    logging.getLogger("fontTools").setLevel(logging.WARNING)  # silence font-subsetting logs
     log = logging.getLogger(snakemake.rule)
 
     def crash(kind, error, traceback) -> None:
         from deduce.errors import InputError
 
-        # A broken input is the user's to mend and needs one sentence; anything else is ours and needs its traceback.
+        # A broken input is for the user to mend and needs one sentence; any other error needs its traceback.
         if issubclass(kind, InputError):
             log.error("%s", error)
         else:

@@ -14,18 +14,13 @@ from deduce.errors import InputError
 
 if not (3, 9) <= sys.version_info[:2] <= (3, 11):
     raise InputError(
-        "TensorFlow 2.14, which alibi 0.9.4 runs on, needs Python 3.9 to 3.11: run Snakemake with one of them."
+        "TensorFlow 2.14, which alibi 0.9.4 needs, runs on Python 3.9 to 3.11: run Snakemake with one of them."
     )
 
-folder = Path(snakemake.output[0]).parent
-requirements = Path(snakemake.input[0])
+requirements, folder = Path(snakemake.input[0]), Path(snakemake.output[0]).parent
 packages = [line.split("==")[0] for line in requirements.read_text().splitlines() if "==" in line]
-log.info(
-    "installing %s, %s and %d more packages into %s: about 2 GB on disk, some minutes",
-    *packages[:2],
-    len(packages) - 2,
-    folder,
-)
+names = f"{packages[0]}, {packages[1]} and {len(packages) - 2} more packages"
+log.info("installing %s into %s: about 2 GB on disk, some minutes", names, folder)
 venv.create(folder, clear=True, with_pip=True)
 python = folder / "bin" / "python"
 pip = [python, "-m", "pip", "--disable-pip-version-check"]

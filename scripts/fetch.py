@@ -1,14 +1,13 @@
-"""Rule `fetch`: the raw files of one dataset."""
-
-from pathlib import Path
+"""Rule `fetch`: the raw files of one dataset, and their SHA256SUMS."""
 
 from _job import job
 
 log = job(snakemake)
 
-from deduce.datasets import DATASETS
+from deduce.datasets import DATASETS, root_of
 from deduce.fetch import fetch
 
-destination = Path(snakemake.output[0]).parent
-dataset = next(name for name, facts in DATASETS.items() if facts.folder == destination.parent.name)
-log.info("%s came from %s", dataset, fetch(dataset, snakemake.params.sources, destination))
+dataset = next(dataset for dataset in DATASETS.values() if dataset.folder == snakemake.wildcards.dataset)
+# Sources come from the config, not from params: where the files come from must not decide whether models are retrained.
+fetch(dataset, dataset.sources(snakemake.config), root_of(snakemake.output[0]))
+log.info("all files of %s have the right SHA-256", dataset.title)

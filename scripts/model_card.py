@@ -1,23 +1,30 @@
-"""Rule `model_card`: measures the models."""
-
-from pathlib import Path
+"""Rule `model_card`: measures the models, and keeps what the generative ones draw."""
 
 from _job import job
 
 log = job(snakemake)
 
-from deduce import compute, data, models
-from deduce.artifacts import atomic
-from deduce.model_card import Models, model_card
+import numpy as np
+import torch
 
-root, device = Path(snakemake.input.data[0]).parents[2], compute.device()
-names = ("ddu", "density", "plain", "vae", "autoencoder", "wgan")
-loaded = Models(**{name: models.load(snakemake.input[name]).to(device) for name in names})
-dataset = snakemake.params.dataset
-test, labels = data.load(root, dataset, "test")
-train, _ = data.load(root, dataset, "train")
-outliers, _ = data.load(root, snakemake.params.outliers, "test")
-card = model_card(loaded, (test.to(device), labels), train.to(device), outliers.to(device), dataset == "mnist")
+from deduce import compute, models
+from deduce.artifacts import save_arrays, save_csv
+from deduce.datasets import DATASETS, load, root_of
+from deduce.model_card import Models, model_card, pictures, reconstructions
+from deduce.shards import Pairs
+
+device, inputs, dataset = compute.device(), snakemake.input, DATASETS[snakemake.params.dataset]
+loaded = Models(**{role: models.load(inputs[role]).to(device) for role in snakemake.params.models})
+root = root_of(inputs.data)
+images, labels = load(root, dataset.name, "test")
+test, train = images.to(device), load(root, dataset.name, "train")[0].to(device)
+outliers = [load(root, name, "test")[0].to(device) for name in snakemake.params.outliers]
+card = model_card(loaded, (test, labels), train, outliers, dataset.paper)
 log.info("\n%s", card.to_string(index=False))
-with atomic(snakemake.output[0]) as temporary:
-    card.to_csv(temporary, index=False)
+save_csv(snakemake.output.card, card)
+
+pairs = Pairs.load(inputs.pairs)
+rows = np.unique(pairs.image, return_index=True)[1][: snakemake.params.reconstructions]
+rebuilt = reconstructions(loaded.vae, torch.from_numpy(pairs.original[rows]).to(device))
+save_arrays(snakemake.output.pictures, pictures(loaded, test))
+save_arrays(snakemake.output.reconstructions, rebuilt)

@@ -1,19 +1,15 @@
-"""Rule `pairs`: the (image, target) pairs of one test set, or of the paper's validation batch."""
-
-from pathlib import Path
+"""Rules `pairs` and `part`: the (image, target) pairs of a test set, of the validation batch or of a sample."""
 
 from _job import job
 
 log = job(snakemake)
 
-from deduce import data, pairs
+from deduce.datasets import DATASETS, root_of
+from deduce.pairs import pair_set
 
-root = Path(snakemake.input.data[0]).parents[2]
-seed, count = snakemake.wildcards.seed, snakemake.params.images
-if seed == "validation":
-    split, chosen = "validation", pairs.validation_batch(count)
-else:
-    split, chosen = "test", pairs.test_set(int(seed), count)
-asked = pairs.all_pairs(*data.load(root, snakemake.params.dataset, split), chosen)
-asked.save(snakemake.output[0])
-log.info("%d pairs of %d images", len(asked), count)
+everything = pair_set(DATASETS[snakemake.params.dataset], root_of(snakemake.input.data), **snakemake.params.choice)
+part, parts = snakemake.params.share
+# Every n-th pair, so that easy and hard targets are spread evenly over the jobs.
+pairs = everything.rows(slice(part, None, parts))
+pairs.save(snakemake.output[0])
+log.info("%d of %d pairs", len(pairs), len(everything))

@@ -6,6 +6,8 @@ from _job import job
 
 log = job(snakemake)
 
+from deduce.artifacts import save_csv
+from deduce.datasets import DATASETS
 from deduce.evaluation import figures, sweeps, tables
 from deduce.shards import Pairs, Shard
 from deduce.sweeps import Sweep
@@ -15,14 +17,17 @@ sweep = declared[snakemake.wildcards.sweep]
 pairs = {Path(path).stem: Pairs.load(path) for path in snakemake.input.pairs}
 shards = {(Path(path).parent.name, Path(path).stem): Shard.load(path) for path in snakemake.input.shards}
 
-table = sweeps.long_form(list(declared.values()), pairs, shards)
-mask = sweeps.compared(table, sweep, declared)
-frame = sweeps.frame(table, mask, sweep, sweeps.changed(sweep, shards))
-tests = sweeps.tests(table, mask, sweep)
-text = sweeps.as_table(frame, tests, sweep)
-tables.write(Path(snakemake.output.table).with_suffix(""), frame, text)
-tables.write_csv(snakemake.output.tests, tests)
-figures.draw(Path(snakemake.output.figure).with_suffix(""), sweeps.picture, frame, table, mask, sweep)
+rows = sweeps.long_form(list(declared.values()), pairs, shards)
+mask = sweeps.compared(rows, sweep, declared)
+of_paper = DATASETS[snakemake.params.dataset].paper
+frame = sweeps.frame(rows, mask, sweep, sweeps.changed(sweep, shards), of_paper)
+tests = sweeps.tests(rows, mask, sweep)
+table = sweeps.as_table(frame, tests, sweep)
+tables.write(Path(snakemake.output.table).with_suffix(""), frame, table, section="sweeps")
+save_csv(snakemake.output.tests, tests)
+data = {"name": sweep.name, "section": "sweeps", "fold": "", "caption": table.caption, "images": False}
+data["alternative"] = f"{table.caption} As points with their intervals."
+figures.draw(Path(snakemake.output.figure).with_suffix(""), data, sweeps.picture, frame, rows, mask, sweep)
 log.info("%d points over %d pairs", len(frame), frame["pairs"].max())
-for note in text.notes:
+for note in table.notes:
     log.info("%s", note)

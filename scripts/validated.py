@@ -7,11 +7,11 @@ log = job(snakemake)
 from deduce.shards import ContractError, Pairs, Shard, merge
 
 shards = []
-for path, asked in zip(snakemake.input.shards, snakemake.input.parts, strict=True):
+for path, part in zip(snakemake.input.shards, snakemake.input.parts, strict=True):
     shard = Shard.load(path)
     if shard.metadata["method"] != snakemake.wildcards.method.split("@")[0] or "as_published" in shard.metadata:
         raise ContractError(f"{path}: its metadata says that {shard.metadata['method']!r} made it, not this method")
-    shard.answers(Pairs.load(asked), path)
+    shard.answers(Pairs.load(part), path)
     shards.append(shard)
 joined = merge(shards, Pairs.load(snakemake.input.pairs))
 joined.save(snakemake.output[0])

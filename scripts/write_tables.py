@@ -1,4 +1,4 @@
-"""Rule `write_tables`: the paper's tables and those that go with them."""
+"""Rule `write_tables`: every table of the run."""
 
 from pathlib import Path
 
@@ -6,17 +6,11 @@ from _job import job
 
 log = job(snakemake)
 
-import pandas as pd
+from deduce.evaluation import catalogue, tables
+from deduce.evaluation.run import Run
 
-from deduce.evaluation import paper_tables, results, tables
-
+run = Run(snakemake.params.config, dict(snakemake.input.items()), snakemake.params.mode)
 folder = Path(snakemake.output[0]).parent
-timing = [pd.read_csv(path) for path in snakemake.input.timing]
-made = paper_tables.all_tables(
-    results.read(snakemake.input.results),
-    pd.read_csv(snakemake.input.references),
-    pd.concat(timing) if timing else None,
-)
-for name, (frame, table) in made.items():
-    tables.write(folder / name, frame, table)
-log.info("%s\n%s", ", ".join(made), made["table1"][1].markdown())
+for item in catalogue.named(catalogue.TABLES, snakemake.params.names, run.methods):
+    tables.write(folder / item.name, *item.build(run), section=item.entry.section, fold=item.entry.fold)
+    log.info("%s", item.name)

@@ -1,12 +1,14 @@
-"""Run by test_vlk.py in the environment of alibi: python alibi_case.py FOLDER.
+"""Records what alibi does; test_vlk.py runs this in alibi's environment: python alibi_case.py FOLDER.
 
-FOLDER has the networks, `given.npz` (training, images, targets) and `cases.json`: name → settings, order and bits. For
-each case, every iterate of `CounterfactualProto` is recorded; and once, what the networks give for the training images.
+FOLDER has the networks, `inputs.npz` (training, images, targets) and `cases.json`: name → settings, order and bits.
+This script writes `recorded.npz`: every iterate of `CounterfactualProto` in each case, and the networks' outputs for
+the training images.
 """
 
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -14,11 +16,11 @@ from alibi.explainers import cfproto
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from deduce.alibi_reference import Alibi, Recorder
+from deduce.alibi_reference import Alibi
 
 
 class Double:
-    """TensorFlow as alibi's module sees it, with 64 bits where alibi asks for 32 or leaves it open."""
+    """Takes TensorFlow's place in alibi's module, with 64 bits where alibi uses 32 or names no precision."""
 
     float32 = tf.float64
 
@@ -32,28 +34,45 @@ class Double:
         return tf.maximum(tf.cast(a, tf.float64), b)
 
 
+class Recorder:
+    """Takes the place of an explainer's session and keeps every iterate that it tests, with its probabilities."""
+
+    def __init__(self, explainer: cfproto.CounterfactualProto) -> None:
+        self.session, self.explainer = explainer.sess, explainer
+        self.images: list[np.ndarray] = []
+        self.probabilities: list[np.ndarray] = []
+        explainer.sess = self
+
+    def run(self, fetches: Any, feed_dict: Any = None) -> Any:
+        values = self.session.run(fetches, feed_dict=feed_dict)
+        if isinstance(fetches, list) and fetches[-1] is self.explainer.adv:
+            self.probabilities.append(values[-2][0])
+            self.images.append(np.moveaxis(values[-1], 3, 1)[0])
+        return values
+
+
 folder = Path(sys.argv[1])
-with np.load(folder / "given.npz") as arrays:
+with np.load(folder / "inputs.npz") as arrays:
     training, images, targets = arrays["training"], arrays["images"], arrays["targets"]
-made = {}
+recorded = {}
 for name, case in json.loads((folder / "cases.json").read_text()).items():
     tf.keras.backend.set_floatx(f"float{case['bits']}")
     cfproto.tf = Double() if case["bits"] == 64 else tf.compat.v1
-    kind = np.dtype(f"float{case['bits']}").type  # TensorFlow takes a Python number to be of 32 bits
+    kind = np.dtype(f"float{case['bits']}").type  # TensorFlow gives Python numbers 32 bits
     numbers = {key: kind(value) if isinstance(value, float) else value for key, value in case["settings"].items()}
     networks = (folder / "plain.safetensors", folder / "autoencoder.safetensors")
     alibi = Alibi(*networks, training, numbers, case["order"])
     recorder = Recorder(alibi.explainer)
-    made |= {f"{name}_{part}": array for part, array in alibi.generate(images, targets).items()}
+    recorded |= {f"{name}_{part}": array for part, array in alibi.generate(images, targets).items()}
     length = len(recorder.images) // len(images)
-    made[f"{name}_iterates"] = np.stack(recorder.images).reshape(len(images), length, *images.shape[1:])
-    made[f"{name}_probabilities"] = np.stack(recorder.probabilities).reshape(len(images), length, -1)
+    recorded[f"{name}_iterates"] = np.stack(recorder.images).reshape(len(images), length, *images.shape[1:])
+    recorded[f"{name}_probabilities"] = np.stack(recorder.probabilities).reshape(len(images), length, -1)
 
 channels_last = np.moveaxis(training, 1, 3)
 np.savez(
-    folder / "made.npz",
+    folder / "recorded.npz",
     probabilities=alibi.probabilities(training),
     encodings=np.moveaxis(alibi.encoder.predict(channels_last), 3, 1),
     reconstructions=np.moveaxis(alibi.autoencoder.predict(channels_last), 3, 1),
-    **made,
+    **recorded,
 )

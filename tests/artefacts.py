@@ -1,12 +1,14 @@
-"""A folder of artefacts as a run leaves it, made of random images in a second, for any methods."""
+"""A folder of artefacts as a run leaves it, made of random images in a second, for any methods; and its evaluation."""
 
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from deduce.evaluation import bundle
+from deduce.artifacts import save_csv
+from deduce.evaluation import bundle, results
+from deduce.evaluation.run import Run
+from deduce.experiment import ARTIFACTS, Experiment
 from deduce.shards import Pairs, Scores, Shard
 
 CLASSES = 10
@@ -14,13 +16,13 @@ NAMES = {"deduce": "DeDUCE", "jsma": "JSMA", "vlk": "VLK", "revise": "REVISE"}
 
 
 def make_pairs(seed: int, images: int = 4, side: int = 28) -> Pairs:
-    """`images` images of test set `seed`, each towards the nine classes that are not its own."""
+    """`images` images of test set `seed`, each with every class but its label as target."""
     rng = np.random.default_rng(seed)
     pixels = (rng.integers(0, 256, (images, 1, side, side)) / 255).astype(np.float32)
     position, target = np.divmod(np.arange(images * CLASSES), CLASSES)
     label = position % CLASSES
-    asked = target != label
-    position, target, label = position[asked], target[asked], label[asked]
+    other = target != label
+    position, target, label = position[other], target[other], label[other]
     return Pairs(100 * (seed - 1) + position, label, target, pixels[position], np.array(CLASSES))
 
 
@@ -38,6 +40,14 @@ def make_shard(method: str, seed: int, pairs: Pairs, **settings: Any) -> Shard:
     return Shard(pairs.image, pairs.label, pairs.target, images, found, confidence, iterations, metadata)
 
 
+def make_timed_shard(method: str, pairs: Pairs) -> Shard:
+    """A shard that records the seconds of each row."""
+    shard = make_shard(method, 1, pairs)
+    shard.seconds = np.linspace(0.1, 0.3, len(pairs)) * len(method)
+    shard.metadata["machine"] = "a test machine"
+    return shard
+
+
 def make_scores(image: np.ndarray, target: np.ndarray, seed: int) -> Scores:
     rng = np.random.default_rng(seed)
     columns = {name: rng.lognormal(3, 0.3, len(image)) for name in ("agan", "im1", "im2", "log_density")}
@@ -50,9 +60,9 @@ def make_folder(
     seeds: tuple[int, ...] = (1, 2),
     images: int = 4,
     realism: bool = True,
-    timing: bool = True,
+    timed: bool = True,
 ) -> Path:
-    """The whole folder, sealed: pairs, counterfactuals, realism, timing, models' facts, manifest and checksums."""
+    """The folder, sealed: pairs, counterfactuals, realism, timed shards, facts about models, manifest and checksums."""
     settings = {"step": 0.2}
     for seed in seeds:
         pairs = make_pairs(seed, images)
@@ -65,16 +75,13 @@ def make_folder(
             image, row = np.unique(pairs.image, return_index=True)
             for kind in ("original", "reconstruction"):
                 make_scores(image, pairs.label[row], seed).save(folder / f"realism/{kind}/{seed}.npz")
-    for method in methods if timing else ():
-        path = folder / f"timing/{method}.csv"
-        path.parent.mkdir(exist_ok=True)
-        keys = {"method": method, "seed": seeds[0], "image": range(5), "target": 3, "found": True}
-        pd.DataFrame(keys | {"iterations": range(10, 15), "seconds": [0.1, 0.2, 0.3, 0.2, 0.1]}).to_csv(
-            path, index=False
-        )
-    (folder / "tables").mkdir(exist_ok=True)
-    (folder / "tables/model_card.csv").write_text("model,measure,value\nddu,test accuracy,0.99\n")
+    if timed:
+        sample = make_pairs(seeds[0], images).rows(np.arange(0, 9 * images, 7))
+        sample.save(folder / "pairs/timed.npz")
+        for method in methods:
+            make_timed_shard(method, sample).save(folder / f"counterfactuals/{method}/timed.npz")
     (folder / "models").mkdir(exist_ok=True)
+    (folder / "models/card.csv").write_text("model,quantity,value,reference,note\nddu,test accuracy,0.99,,\n")
     (folder / "models/ddu.csv").write_text("epoch,loss,validation_accuracy,seconds\n1,0.5,0.9,3.2\n2,0.2,0.95,3.1\n")
     seal(folder, methods, seeds, images, settings)
     return folder
@@ -83,7 +90,7 @@ def make_folder(
 def seal(folder: Path, methods: tuple[str, ...], seeds: tuple[int, ...], images: int, settings: dict[str, Any]) -> None:
     config = {"name": "stored", "dataset": "mnist", "seeds": list(seeds), "images_per_seed": images}
     config |= {"methods": list(methods), **{method: settings for method in methods}}
-    bundle.seal(folder, files(folder), bundle.describe(config, "snakemake archive", {}))
+    bundle.seal(folder, files(folder), bundle.describe(config))
 
 
 def reseal(folder: Path) -> None:
@@ -94,3 +101,18 @@ def reseal(folder: Path) -> None:
 def files(folder: Path) -> list[str]:
     names = (str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     return [name for name in names if name not in (bundle.SUMS, bundle.MANIFEST)]
+
+
+def evaluated(folder: Path, output: Path) -> Run:
+    """The run of a sealed folder, with its results table written to `output`."""
+    stored = bundle.Bundle(folder)
+    names = tuple(sorted(set(stored.sums) - {bundle.MANIFEST}))
+    experiment = Experiment(stored.config, ARTIFACTS, "stored", str(folder), names)
+    artifacts = {kind: [str(folder / name) for name in names] for kind, names in experiment.artifacts.items()}
+    settings = {method: experiment.settings(method) for method in experiment.methods}
+    kinds = (artifacts.get(kind, []) for kind in ("pairs", "counterfactuals", "realism"))
+    table, references = results.collect(*kinds, settings)
+    tables = {"results": output / "results.csv", "references": output / "references.csv"}
+    save_csv(tables["results"], table)
+    save_csv(tables["references"], references)
+    return Run(experiment.config, artifacts | tables, ARTIFACTS)

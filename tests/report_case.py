@@ -1,27 +1,36 @@
-"""Runs to make pages of: synthetic, or the authors' first test set; and a page opened in headless Chromium."""
+"""Pages of synthetic runs, or of the authors' first test set, made as the rules make them; and headless Chromium."""
 
+import json
 import shutil
 from collections.abc import Iterable
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from artefacts import NAMES, make_pairs, make_scores, make_shard
 
-from deduce.evaluation import claims, figures, paper_tables, results, statistics, summary
-from deduce.report.gallery import TestSet
-from deduce.report.page import Run
-from deduce.report.plots import points
+from deduce.artifacts import save_csv
+from deduce.evaluation import catalogue, figures, results, tables
+from deduce.evaluation.run import Run
+from deduce.report.page import Files, PageData, by_name
 from deduce.shards import Pairs, Scores, Shard
 
 PATH_METHOD = "deduce"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 FLAGS += ["--disable-sync", "--no-first-run"]
+Answers = tuple[int, Pairs, dict[str, Shard], dict[str, Scores]]  # seed, and by method its shard and scores
 
 
-def make_run(methods: tuple[str, ...] = ("deduce", "jsma"), names: dict[str, str] | None = None) -> Run:
+def make_page(
+    folder: Path,
+    methods: tuple[str, ...] = ("deduce", "jsma"),
+    names: dict[str, str] | None = None,
+    dataset: str = "mnist",
+    colour: bool = False,
+) -> PageData:
     """Two test sets of four images; the first method records paths, and every method fails on some pairs."""
     sets = []
     for seed in (1, 2):
@@ -29,18 +38,27 @@ def make_run(methods: tuple[str, ...] = ("deduce", "jsma"), names: dict[str, str
         shards = {method: make_shard(method, seed, pairs) for method in methods}
         if PATH_METHOD in shards:
             shards[PATH_METHOD] = with_path(shards[PATH_METHOD], pairs, seed)
-        for method, name in (names or NAMES).items():
-            if method in shards:
-                shards[method].metadata["display_name"] = name
+        for method, shard in shards.items():
+            shard.metadata["display_name"] = (names or NAMES).get(method, method)
+            if colour:
+                shard.counterfactual, shard.path_offset = coloured(shard.counterfactual), None
+                shard.path_pixel = shard.path_value = None
+        if colour:
+            pairs.original = coloured(pairs.original)
         scores = {method: make_scores(pairs.image, pairs.target, seed) for method in methods}
         sets.append((seed, pairs, shards, scores))
     references = pd.DataFrame({"kind": "original", "seed": [1, 2], "image": [0, 100], "agan": [10.0, 12.0]})
-    experiment = {"name": "synthetic", "dataset": "mnist", "methods": list(methods), "deduce": {"step": 0.2}}
-    return assembled(sets, methods, references, experiment)
+    experiment = {"name": "synthetic", "dataset": dataset, "methods": list(methods), "seeds": [1, 2]}
+    return assembled(folder, sets, references, experiment | {"deduce": {"step": 0.2}})
+
+
+def coloured(images: np.ndarray) -> np.ndarray:
+    """Grey images (n, 1, height, width) as (n, 3, height, width), each channel with other values."""
+    return np.concatenate([images, 1 - images, images / 2], axis=1)
 
 
 def with_path(shard: Shard, pairs: Pairs, seed: int) -> Shard:
-    """The same answer with the order of its changes, some pixels being changed twice."""
+    """The same answer with the order of its changes; a third of the pixels change twice."""
     random = np.random.default_rng(seed)
     offset, pixel, value = [0], [], []
     for before, after in zip(
@@ -58,61 +76,41 @@ def with_path(shard: Shard, pairs: Pairs, seed: int) -> Shard:
 
 
 def assembled(
-    sets: Iterable[tuple[int, Pairs, dict[str, Shard], dict[str, Scores]]],
-    methods: Iterable[str],
-    references: pd.DataFrame,
-    experiment: dict,
-    published: bool = False,
-) -> Run:
-    """A run with the tables and figures that the workflow would make of these shards."""
-    sets = list(sets)
-    parts = [
-        results.rows(method, seed, pairs, shard, scores[method], method)
-        for seed, pairs, shards, scores in sets
-        for method, shard in shards.items()
-    ]
-    table = results.order(pd.concat(parts), methods).reset_index(drop=True)
-    tests = statistics.tests(table[["method", "seed", "image", "target", "found", "agan", "l0", "l1"]])
-    evidence = claims.Evidence(
-        table1=summary.table1(table).set_index("method"),
-        tests=tests,
-        results=table,
-        by_target=summary.by_target(table),
-        references=summary.reference_scores(references).set_index("kind"),
-        timing=pd.DataFrame(),
-    )
-    checked = claims.check_all(evidence)
-    made = paper_tables.all_tables(table, references, None)
-    texts = {
-        name: {"csv": frame.to_csv(index=False), "md": text.markdown(), "tex": text.tex(name)}
-        for name, (frame, text) in made.items()
-    }
-    texts["claims"] = {"csv": checked.to_csv(index=False), "md": "claims", "tex": "claims"}
-    frames = {name: frame for name, (frame, _) in made.items()}
-    frames |= {"claims": checked, "tests": tests, "references": references, "success": summary.success(table)}
-    return Run(
-        experiment=experiment,
-        results=table,
-        sets=[TestSet(seed, pairs, shards, table[table["seed"] == seed]) for seed, pairs, shards, _ in sets],
-        tables=frames,
-        texts=texts,
-        figures=drawn(table),
+    folder: Path, sets: Iterable[Answers], references: pd.DataFrame, experiment: dict[str, Any], mode: str = "run"
+) -> PageData:
+    """The page of these shards, with all tables of the catalogue and one of its figures, written to `folder`."""
+    artifacts: dict[str, Any] = {"realism": ["scored"], "results": folder / "results.csv"}
+    artifacts |= {"references": folder / "references.csv", "pairs": [], "counterfactuals": []}
+    parts = []
+    for seed, pairs, shards, scores in sets:
+        artifacts["pairs"].append(folder / f"pairs/{seed}.npz")
+        pairs.save(artifacts["pairs"][-1])
+        for method, shard in shards.items():
+            artifacts["counterfactuals"].append(folder / f"counterfactuals/{method}/{seed}.npz")
+            shard.save(artifacts["counterfactuals"][-1])
+            parts.append(results.rows(method, seed, pairs, shard, scores[method], method))
+    save_csv(artifacts["results"], results.order(pd.concat(parts), experiment["methods"]))
+    save_csv(artifacts["references"], references)
+    run = Run(experiment, artifacts, mode)
+    table_items = catalogue.items(catalogue.TABLES, run)
+    for item in table_items:
+        tables.write(folder / "tables" / item.name, *item.build(run), section=item.entry.section, fold=item.entry.fold)
+    item = next(item for item in catalogue.items(catalogue.FIGURES, run) if item.name == "points_l1")
+    figures.draw(folder / "figures" / item.name, item.figure_data(run), item.build, run)
+    return PageData(
+        run=run,
+        tables=by_name(path for item in table_items for path in folder.glob(f"tables/{item.name}.*")),
+        figures=by_name(folder.glob("figures/*")),
         manifest={"command": "snakemake archive", "versions": {"python": "3"}, "host": {"system": "Linux"}},
         sums=64 * "0" + "  pairs/1.npz\n",
-        published=published,
-    )  # fmt: skip
+    )
 
 
-def drawn(table: pd.DataFrame) -> dict[str, dict[str, bytes]]:
-    """One figure, in both formats."""
-    import tempfile
-
-    from deduce.evaluation.metrics import METRICS
-
-    with tempfile.TemporaryDirectory() as folder:
-        stem = Path(folder, "points_l1")
-        figures.draw(stem, points, table, results.display_names(table), METRICS["l1"])
-        return {stem.name: {kind: stem.with_suffix(f".{kind}").read_bytes() for kind in ("png", "pdf")}}
+def table_files(name: str, frame: pd.DataFrame, table: tables.Table, section: str, fold: str = "") -> Files:
+    """The files of a table as `tables.write` writes them."""
+    texts = {"csv": frame.to_csv(index=False), "md": table.markdown(), "tex": table.tex(name)}
+    texts["json"] = json.dumps(table.data(name, section, fold))
+    return {kind: text.encode() for kind, text in texts.items()}
 
 
 def replayed(original: np.ndarray, pixels: np.ndarray, values: np.ndarray) -> np.ndarray:

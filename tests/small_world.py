@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from deduce.density import ClassDensities
+from deduce.models.autoencoder import Autoencoder
 from deduce.models.resnet import PlainResNet, SpectralResNet
 from deduce.models.vae import VAE
 
@@ -16,9 +17,9 @@ CLASSES, SIZE = 5, 12
 
 @dataclass
 class World:
-    ddu: nn.Module
-    plain: nn.Module
-    vae: nn.Module
+    ddu: SpectralResNet
+    plain: PlainResNet
+    vae: VAE
     densities: ClassDensities
     training_images: Tensor
     training_labels: Tensor
@@ -47,27 +48,41 @@ def world() -> World:
     ddu = SpectralResNet(width=4, classes=CLASSES, size=SIZE)
     plain = PlainResNet(width=4, classes=CLASSES)
     vae = VAE(latent=8, size=SIZE)
-    trained(ddu, lambda some, wanted: F.cross_entropy(ddu(some), wanted), images, labels, rate=0.01, steps=40)
-    trained(plain, lambda some, wanted: F.cross_entropy(plain(some), wanted), images, labels, rate=0.01, steps=60)
-    trained(vae, lambda some, _: (vae(some) - some).square().sum() / len(some), images, labels, rate=0.004, steps=150)
+    trained(ddu, lambda batch, wanted: F.cross_entropy(ddu(batch), wanted), images, labels, rate=0.01, steps=40)
+    trained(plain, lambda batch, wanted: F.cross_entropy(plain(batch), wanted), images, labels, rate=0.01, steps=60)
+    trained(vae, lambda batch, _: squared_error(vae, batch).sum() / len(batch), images, labels, rate=0.004, steps=150)
     with torch.no_grad():
         densities = ClassDensities.fit(ddu.features(images), labels, CLASSES)
     torch.set_num_threads(threads)
     return World(ddu, plain, vae, densities, images, labels, *pairs_of(50, seed=2))
 
 
+@functools.cache
+def autoencoder() -> Autoencoder:
+    """The autoencoder of VLK for this world."""
+    w = world()
+    torch.manual_seed(0)
+    network, data = Autoencoder(width=4), (w.training_images, w.training_labels)
+    trained(network, lambda batch, _: squared_error(network, batch).mean(), *data, rate=0.01, steps=150)
+    return network
+
+
+def squared_error(network: nn.Module, images: Tensor) -> Tensor:
+    return (network(images) - images).square()
+
+
 def pairs_of(n: int, seed: int) -> tuple[Tensor, Tensor]:
     """The images and targets of all pairs of n images: (4 n, 1, 12, 12) and (4 n,)."""
     images, labels = drawn(n, seed)
-    targets = torch.tensor([[label for label in range(CLASSES) if label != own] for own in labels.tolist()])
+    targets = torch.tensor([[target for target in range(CLASSES) if target != label] for label in labels.tolist()])
     return images.repeat_interleave(CLASSES - 1, 0), targets.flatten()
 
 
 def trained(network: nn.Module, loss, images: Tensor, labels: Tensor, rate: float, steps: int) -> None:
     optimiser = torch.optim.Adam(network.parameters(), rate)
     for _ in range(steps):
-        some = torch.randint(len(images), (32,))
+        rows = torch.randint(len(images), (32,))
         optimiser.zero_grad()
-        loss(images[some], labels[some]).backward()
+        loss(images[rows], labels[rows]).backward()
         optimiser.step()
     network.eval()

@@ -1,4 +1,4 @@
-"""Class densities: against scipy, and fit for a search that needs their gradient."""
+"""Class densities: equal to scipy's, and differentiable as a search needs them."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import scipy.stats
 import torch
 
 from deduce import models
-from deduce.density import ClassDensities
+from deduce.density import JITTERS, ClassDensities
 from deduce.errors import InputError
 
 CLASSES, DIMENSION = 4, 6
@@ -35,7 +35,7 @@ def test_agrees_with_scipy(data, densities):
     assert densities.jitter == 0
 
 
-def test_each_row_has_its_own_target(data, densities):
+def test_each_row_has_the_density_of_its_target(data, densities):
     features, _ = data
     targets = torch.randint(CLASSES, (len(features),), generator=torch.Generator().manual_seed(1))
     expected = densities.log_densities(features).gather(1, targets[:, None]).squeeze(1)
@@ -61,19 +61,26 @@ def test_float32_features_get_float32_gradients(data, densities):
     assert log_density.dtype == torch.float64 and gradient.dtype == torch.float32
 
 
-def test_jitter_is_the_smallest_that_works():
-    """Two equal features make every covariance singular."""
+@pytest.mark.parametrize("columns, scale", [([0, 1, 1, 2], 1.0), ([0, 1, 1, 2], 1e3), ([0, 0, 0, 0], 1e6)])
+def test_jitter_is_the_smallest_that_works(columns, scale):
+    """Equal features make every covariance singular: rounding alone decides which jitter is the first to work."""
     features = torch.randn(100, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    features = features[:, [0, 1, 1, 2]] * 1e3
+    features = features[:, columns] * scale
     labels = torch.arange(100) % 2
-    jitter = ClassDensities.fit(features, labels, 2).jitter.item()
-    assert 0 <= jitter <= 1e-8
+    densities = ClassDensities.fit(features, labels, 2)
     covariance = torch.stack([features[labels == label].T.cov() for label in range(2)])
-    if jitter:
-        _, failed = torch.linalg.cholesky_ex(covariance + jitter / 10 * torch.eye(4, dtype=torch.float64))
-        assert failed.any()
-    constant = torch.zeros(100, 4, dtype=torch.float64)
-    assert ClassDensities.fit(constant, labels, 2).jitter > 0
+
+    def works(jitter):
+        factor, failed = torch.linalg.cholesky_ex(covariance + jitter * torch.eye(4, dtype=torch.float64))
+        return not failed.any() and factor.inverse().isfinite().all()
+
+    assert densities.jitter == next(jitter for jitter in JITTERS if works(jitter))
+    assert densities.log_densities(features).isfinite().all()
+
+
+def test_features_without_variance_need_jitter():
+    densities = ClassDensities.fit(torch.zeros(100, 4, dtype=torch.float64), torch.arange(100) % 2, 2)
+    assert densities.jitter > 0 and densities.whitening.isfinite().all()
 
 
 def test_a_class_without_images_is_named():
@@ -81,7 +88,7 @@ def test_a_class_without_images_is_named():
         ClassDensities.fit(torch.randn(10, 2), torch.zeros(10, dtype=torch.long), 2)
 
 
-def test_saved_and_loaded(data, densities, tmp_path):
+def test_densities_are_loaded_as_they_were_saved(data, densities, tmp_path):
     models.save(tmp_path / "density.safetensors", densities)
     loaded = models.load(tmp_path / "density.safetensors")
     assert torch.equal(loaded.log_densities(data[0]), densities.log_densities(data[0]))

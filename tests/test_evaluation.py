@@ -1,5 +1,6 @@
-"""The paper's definitions against loops that anyone can read, and the statistics against another library."""
+"""The paper's definitions against loops that anyone can read, and the statistics against worked examples."""
 
+import json
 import os
 import subprocess
 import sys
@@ -8,11 +9,25 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from artefacts import make_pairs, make_scores, make_shard
+from artefacts import evaluated, make_folder, make_pairs, make_scores, make_shard, make_timed_shard, reseal
 from scipy import stats
 
-from deduce.evaluation import claims, metrics, paper, paper_tables, results, statistics, summary, tables
-from deduce.shards import ContractError
+from deduce.errors import InputError
+from deduce.evaluation import (
+    catalogue,
+    claims,
+    comparison,
+    figures,
+    metrics,
+    paper,
+    results,
+    sanity,
+    statistics,
+    summary,
+    tables,
+)
+from deduce.evaluation.run import Run
+from deduce.shards import ContractError, Shard
 
 METHODS = ("deduce", "jsma", "other_method")
 ROOT = Path(__file__).parent.parent
@@ -30,6 +45,22 @@ def table() -> pd.DataFrame:
     return results.order(pd.concat(parts), METHODS)
 
 
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Run:
+    """A stored run of three methods with every kind of artefact that needs no model."""
+    folder = tmp_path_factory.mktemp("run")
+    make_folder(folder / "artefacts", METHODS, images=3)
+    for seed, name in enumerate(("mnist", "fashion_mnist")):
+        scores = make_scores(np.arange(9), np.full(9, -1), seed)
+        scores.save(folder / f"artefacts/sanity/{name}.npz")
+    np.savez(folder / "artefacts/pictures.npz", **{
+        name: np.zeros((count, 1, 28, 28), np.float32)
+        for name, count in {"samples": 40, "originals": 20, "vae": 20, "autoencoder": 20}.items()
+    })  # fmt: skip
+    reseal(folder / "artefacts")
+    return evaluated(folder / "artefacts", folder)
+
+
 def by_hand(table: pd.DataFrame, metric: str, method: str, seed: int) -> list[float]:
     """The values of the pairs of a test set that every method found, by plain loops."""
     found, value = {}, {}
@@ -41,8 +72,8 @@ def by_hand(table: pd.DataFrame, metric: str, method: str, seed: int) -> list[fl
 
 def test_distances_of_a_picture_worked_out_by_hand():
     original = np.zeros((1, 1, 2, 2), np.float32)
-    made = np.array([[[[0.0, 0.5], [1e-5, 1.0]]]], np.float32)
-    found = {name: values[0] for name, values in metrics.distances(original, made).items()}
+    counterfactual = np.array([[[[0.0, 0.5], [1e-5, 1.0]]]], np.float32)
+    found = {name: values[0] for name, values in metrics.distances(original, counterfactual).items()}
     assert (found["l0"], found["l0_above_1e-06"], found["l0_above_0.0001"], found["l0_above_0.1"]) == (3, 3, 2, 2)
     assert found["l1"] == pytest.approx(1.50001)
     assert found["l2"] == pytest.approx(np.sqrt(1.25 + 1e-10))
@@ -77,30 +108,39 @@ def test_a_failure_counts_as_the_worst_value_of_any_method(table):
 def test_one_test_set_has_means_but_no_deviation(table):
     frame = summary.table1(table[table.seed == 1])
     assert frame.l0.notna().all() and frame.l0_std.isna().all()
-    assert "(" not in tables.metric_table(frame, {"method": "a"}, metrics.PAPER, "c").markdown()
+    assert "(" not in tables.metric_table(frame, metrics.PAPER, "c", {name: name for name in METHODS}).markdown()
 
 
-def test_no_common_pair_is_an_empty_cell_and_no_crash(table):
-    hopeless = table.assign(found=table.found & (table.method != "jsma"))
-    made = paper_tables.all_tables(hopeless, pd.DataFrame(columns=["kind", "seed", "agan"]), None)
-    assert tables.MISSING in made["table1"][1].markdown()
-    assert summary.table1(hopeless).set_index("method").loc["jsma", "failure"] == 100
+def test_no_common_pair_is_an_empty_cell_and_no_crash(run):
+    table = run.results
+    hopeless = Run(run.experiment, run.artifacts)
+    hopeless.results = table.assign(found=table.found & (table.method != "jsma"))
+    _, table1, _ = catalogue.items(catalogue.TABLES, hopeless)[0].build(hopeless)
+    assert tables.MISSING in table1.markdown()
+    assert summary.table1(hopeless.results).set_index("method").loc["jsma", "failure"] == 100
 
 
-def test_corrections_and_tests_agree_with_statsmodels():
-    contingency = pytest.importorskip("statsmodels.stats.contingency_tables")
-    from statsmodels.stats.multitest import multipletests
-    from statsmodels.stats.proportion import proportion_confint
+def test_holms_adjustment_of_a_worked_example():
+    # 0.005 * 5, 0.01 * 4, 0.03 * 3, 0.04 * 2 (raised to 0.09), 0.5; as R's p.adjust(p, "holm") gives it.
+    adjusted = statistics.holm(np.array([0.01, 0.04, 0.03, 0.005, 0.5]))
+    np.testing.assert_allclose(adjusted, [0.04, 0.09, 0.09, 0.025, 0.5])
 
-    p = np.array([0.01, 0.04, 0.03, 0.005, 0.5])
-    np.testing.assert_allclose(statistics.holm(p), multipletests(p, method="holm")[1])
-    assert statistics.mcnemar(3, 14) == pytest.approx(contingency.mcnemar([[50, 3], [14, 9]], exact=True).pvalue)
+
+def test_mcnemars_exact_test_is_a_sign_test_of_the_discordant_pairs():
+    # 2 * (C(17,0) + C(17,1) + C(17,2) + C(17,3)) / 2**17
+    assert statistics.mcnemar(3, 14) == pytest.approx(2 * (1 + 17 + 136 + 680) / 2**17)
+    assert statistics.mcnemar(0, 0) == 1
+
+
+def test_wilsons_interval_solves_its_quadratic():
     frame = pd.DataFrame({"method": "m", "seed": 1, "found": [True] * 17 + [False] * 3})
-    low, high = proportion_confint(17, 20, method="wilson")
-    assert summary.success(frame).iloc[-1][["wilson_low", "wilson_high"]].tolist() == pytest.approx([low, high])
+    z, n, share = stats.norm.ppf(0.975), 20, 0.85
+    centre, half = share + z**2 / (2 * n), z * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    expected = [(centre - half) / (1 + z**2 / n), (centre + half) / (1 + z**2 / n)]
+    assert summary.success(frame).iloc[-1][["wilson_low", "wilson_high"]].tolist() == pytest.approx(expected)
 
 
-def test_missing_p_values_are_no_members_of_a_family():
+def test_missing_p_values_are_not_members_of_a_family():
     np.testing.assert_allclose(statistics.holm(np.array([0.02, np.nan, 0.01])), [0.02, np.nan, 0.02])
 
 
@@ -133,6 +173,24 @@ def test_the_bootstrap_interval_is_scipys_and_is_wider_over_images():
     assert high_image - low_image > 2 * (high - low)
 
 
+def test_the_same_index_in_two_test_sets_means_two_images():
+    pairs = pd.DataFrame({"seed": ["1", "1", "2", "2"], "image": [7, 7, 7, 3]})
+    assert statistics.images(pairs).tolist() == [1, 1, 2, 0]
+    assert statistics.images(pairs.set_index(["seed", "image"])).tolist() == [1, 1, 2, 0]
+    rng = np.random.default_rng(0)
+    rows = [
+        {"seed": seed, "image": image, "target": target, "method": method, "found": True, "l0": value, "l1": value}
+        for seed in (1, 2)
+        for image in range(20)
+        for difference in [(1 if seed == 1 else -1) * rng.normal(5, 1)]
+        for target in range(9)
+        for method, value in (("a", difference), ("b", 0.0))
+    ]
+    # Merged, the two images of an index would cancel out, and the interval would be far too narrow.
+    test = statistics.row(statistics.tests(pd.DataFrame(rows)), "a", "b", "l1", "both")
+    assert test["ci_high_images"] - test["ci_low_images"] > 2
+
+
 def test_every_comparison_has_a_row_and_is_in_a_family(table):
     tests = statistics.tests(table)
     assert set(zip(tests.a, tests.b, strict=True)) == {
@@ -145,35 +203,158 @@ def test_every_comparison_has_a_row_and_is_in_a_family(table):
 
 def test_the_best_value_is_bold_and_awkward_names_survive_latex(table):
     frame = summary.table1(table)
-    made = tables.metric_table(
-        frame, {"method": "algorithm"}, metrics.PAPER, "50 % & more_", {"other_method": "my_method"}
+    table = tables.metric_table(
+        frame, metrics.PAPER, "50 % & more_", dict(zip(METHODS, ("a", "b", "my_method"), strict=True))
     )
     best = frame.loc[frame.l1.idxmin()]
-    assert f"**{best.l1:.2f}** ({best.l1_std:.2f})" in made.markdown()
-    assert rf"\textbf{{{best.l1:.2f}}} ({best.l1_std:.2f})" in made.tex("x")
-    assert r"my\_method" in made.tex("x") and r"50 \% \& more\_" in made.tex("x")
+    assert f"**{best.l1:.2f}** ({best.l1_std:.2f})" in table.markdown()
+    assert rf"\textbf{{{best.l1:.2f}}} ({best.l1_std:.2f})" in table.tex("x")
+    assert r"my\_method" in table.tex("x") and r"50 \% \& more\_" in table.tex("x")
+
+
+def test_a_frame_becomes_a_table_with_sort_values_and_readable_numbers():
+    frame = pd.DataFrame(
+        {"method": ["a", "b"], "seed": ["1", "all"], "n": [3, 4], "x": [0.00012, np.nan], "p": [1e-9, 0.2]}
+    )
+    table = tables.frame_table(frame, "c", {"method": "who", "seed": "seed", "n": "n", "x": "x", "p": "p", "no": "no"},
+                               {"a": "A"}, p=("p",), notes=["read this"])  # fmt: skip
+    assert table.markdown() == (
+        "c\n\n| who | seed | n | x | p |\n| :-- | :-- | --: | --: | --: |\n"
+        "| A | 1 | 3 | 0.00012 | 1.0e-09 |\n| b | all | 4 | N/A | 0.2 |\n\n- read this\n"
+    )
+    data = table.data("name", "metrics", "more")
+    assert (data["name"], data["section"], data["fold"], data["notes"]) == ("name", "metrics", "more", ["read this"])
+    assert data["columns"][2] == {"heading": "n", "group": "", "numeric": True}
+    assert data["rows"][0][3] == {"text": "0.00012", "value": 0.00012, "mark": ""}
+    assert data["rows"][1][3] == {"text": "–", "value": "", "mark": ""}
+
+
+def test_every_table_and_figure_of_the_catalogue_is_written(run, tmp_path):
+    for item in catalogue.items(catalogue.TABLES, run):
+        tables.write(tmp_path / item.name, *item.build(run), section=item.entry.section, fold=item.entry.fold)
+        data = json.loads((tmp_path / f"{item.name}.json").read_text())
+        assert data["name"] == item.name and data["section"] in catalogue.TITLES
+        assert all(len(row) == len(data["columns"]) for row in data["rows"])
+        assert all((tmp_path / f"{item.name}.{suffix}").stat().st_size for suffix in ("csv", "md", "tex"))
+    names = [item.name for item in catalogue.items(catalogue.FIGURES, run)]
+    assert {"points_agan", "examples_other_method", "training", "wgan_samples", "sanity_roc", "run_times"} <= set(names)
+    assert not {"feature_map", "vae_reconstructions"} & set(names)  # which this folder has no artefacts for
+    for item in catalogue.items(catalogue.FIGURES, run):
+        figures.draw(tmp_path / item.name, item.figure_data(run), item.build, run)
+        data = json.loads((tmp_path / f"{item.name}.json").read_text())
+        assert data["caption"] and data["alternative"] and "{" not in data["caption"] + data["alternative"]
+        assert all((tmp_path / f"{item.name}.{suffix}").stat().st_size for suffix in ("png", "pdf"))
+
+
+def test_a_script_makes_the_items_that_its_rule_chose(run):
+    for entries in (catalogue.TABLES, catalogue.FIGURES):
+        chosen = catalogue.items(entries, run)
+        assert catalogue.named(entries, [item.name for item in chosen], run.methods) == chosen
+        unscored = {kind: files for kind, files in run.artifacts.items() if kind != "realism"}
+        names = {item.name for item in catalogue.items(entries, Run(run.experiment, unscored))}
+        assert {item.name for item in chosen} - names <= {"points_agan"}
+        assert "realism" in catalogue.needs(chosen) or entries is catalogue.TABLES
+
+
+def test_the_papers_figures_stand_only_beside_its_dataset(run):
+    fashion = Run({**run.experiment, "dataset": "fashion_mnist"}, run.artifacts)
+    here, there = ({item.name for item in catalogue.items(catalogue.TABLES, where)} for where in (run, fashion))
+    assert here - there == {"table1_paper", "table2_paper", "table3_paper", "claims"}
+    table1 = catalogue.items(catalogue.TABLES, fashion)[0].build(fashion)[2]
+    assert "paper" not in {column.heading for column in table1.columns}
+    frame, _, page = sanity.sanity(fashion)
+    assert "paper" in frame and "paper" not in {column.heading for column in page.columns}
+    assert "MNIST" in {row[0].text for row in page.rows}
+    texts = [item.figure_data(fashion)["caption"] for item in catalogue.items(catalogue.FIGURES, fashion)]
+    texts += [section.lead_of(fashion.dataset) for section in catalogue.SECTIONS if section.id in ("times", "metrics")]
+    assert not [text for text in texts if "paper" in text or "Figure" in text]
+    bars = [[line.get_marker() for line in figures.times(where).axes[0].lines].count("|") for where in (run, fashion)]
+    assert bars == [2, 0], "the paper's mean times of two of the methods"
+    others = Run({**run.experiment, "methods": ["other_method"]}, run.artifacts)
+    assert "claims" not in {item.name for item in catalogue.items(catalogue.TABLES, others)}
+
+
+def test_a_method_without_seconds_has_no_numbers_in_table_2(run, tmp_path):
+    path = next(path for path in run.artifacts["timed"] if "/jsma/" in path)
+    shard = Shard.load(path)
+    shard.seconds = None
+    shard.save(tmp_path / "counterfactuals/jsma/timed.npz")
+    timed = [file for file in run.artifacts["timed"] if file != path]
+    partly = Run(run.experiment, {**run.artifacts, "timed": [*timed, str(tmp_path / "counterfactuals/jsma/timed.npz")]})
+    item = next(item for item in catalogue.items(catalogue.TABLES, partly) if item.name == "table2")
+    frame, table, page = item.build(partly)
+    assert [column.heading for column in page.columns][2:] == ["median in sec", "mean iterations", "found", "pairs"]
+    assert [cell.data()["text"] for cell in page.rows[1]] == ["JSMA", *["–"] * 5]
+    assert frame.set_index("method").seconds.isna().to_dict() == {"deduce": False, "jsma": True, "other_method": False}
+    assert "| JSMA | N/A |" in table.markdown()
+    assert verdict(claims.check_all(partly), "jsma_faster") == claims.UNTESTED
+
+
+def test_two_implementations_are_compared_on_the_pairs_that_both_found(tmp_path):
+    pairs = make_pairs(1, images=2)
+    a, b = make_timed_shard("slow", pairs), make_timed_shard("new", pairs)
+    a.metadata["display_name"], a.seconds, b.seconds = "Slow", np.full(18, 5.0), np.full(18, 0.2)
+    names = comparison.display_names(a, b)
+    rows = comparison.measured(pairs, a, b)
+    frame = comparison.compared(rows, names).set_index("measure")
+    both = a.found & b.found
+    l1 = [np.abs(shard.counterfactual - pairs.original).sum((1, 2, 3), dtype=float)[both] for shard in (a, b)]
+    assert frame.loc["l1", "pairs"] == both.sum() and frame.loc["l1", "difference"] == pytest.approx(
+        (l1[1] - l1[0]).mean()
+    )
+    assert frame.loc["l1", "p"] == pytest.approx(stats.ttest_rel(*l1).pvalue)
+    assert frame.loc["found", "a"] == a.found.mean() and frame.loc["speed_up", "b"] == pytest.approx(25)
+    table = comparison.as_table(frame.reset_index(), names, "Are they the same?")
+    assert "Slow took 5 s for a pair, new 0.2 s: 25 times as fast." in table.lead
+    assert table.data("x", "comparisons")["title"] == "Are they the same?"
+    assert comparison.pairs_table(rows).markdown().count("\n") == 18 + 4
+    figures.draw(tmp_path / "x", {}, comparison.picture, rows, frame.reset_index(), names)
+    assert (tmp_path / "x.png").stat().st_size > 10_000
+    same = comparison.compared(comparison.measured(pairs, a, a), ["Slow", "Slow"]).set_index("measure")
+    assert same.p[["l0", "l1", "confidence", "found"]].eq(1).all()
+    a.found[:] = False
+    with pytest.raises(InputError, match="Slow and new have 0 counterfactuals in common"):
+        comparison.compared(comparison.measured(pairs, a, b), names)
+    a.seconds = None
+    with pytest.raises(InputError, match="slow does not record 'seconds'"):
+        comparison.measured(pairs, a, b)
+
+
+def test_auroc_is_the_share_of_pairs_that_the_score_ranks_rightly():
+    rng = np.random.default_rng(0)
+    inside, outside = rng.normal(0, 1, 40).round(1), rng.normal(1, 1, 30).round(1)
+    pairs = (outside[:, None] > inside) + 0.5 * (outside[:, None] == inside)
+    assert sanity.auroc(inside, outside) == pytest.approx(pairs.mean())
+    low, high = sanity.bootstrap(inside, outside, 300, 0)
+    assert low < pairs.mean() < high and sanity.bootstrap(inside, outside, 300, 0) == (low, high)
+    scores = {"mnist": inside, "fashion_mnist": np.append(outside, np.nan)}
+    table = sanity.table("mnist", scores, 50).set_index("against")
+    assert table.loc["fashion_mnist", ["outliers", "paper"]].tolist() == [30, 0.998]
+    assert np.isnan(table.loc["emnist_letters", "auroc"]) and "not measured" in table.loc["emnist_letters", "note"]
+    assert sanity.table("fashion_mnist", scores, 50).against.tolist() == ["mnist"]
 
 
 def test_table3_shows_the_papers_draws_where_the_run_has_them(table):
-    drawn = tables.choose_pairs(table, paper.draws(paper.TABLE3_PAIRS), 6)
-    have = [pair for pair in paper.draws(paper.TABLE3_PAIRS) if pair[0] < 5 and pair[0] % 10 != pair[1]]
+    drawn = tables.choose_pairs(table, paper.TABLE3_PAIRS)
+    have = [pair for pair in paper.TABLE3_PAIRS if pair[0] < 5 and pair[0] % 10 != pair[1]]
     assert drawn[: len(have)] == have and len(set(drawn)) == 6
     frame = tables.table3(table, drawn)
     assert len(frame) == 6 * len(METHODS)
     assert frame[~frame.found][["agan", "l0", "l1"]].isna().all().all()
 
 
-def evidence(table: pd.DataFrame, **changes) -> claims.Evidence:
-    needed = ["method", "seed", "image", "target", "found", "agan", "l0", "l1"]
-    given = {
-        "table1": summary.table1(table).set_index("method"),
-        "tests": statistics.tests(table[needed]),
-        "results": table,
-        "by_target": summary.by_target(table),
-        "references": pd.DataFrame({"agan": [15.0, 14.0]}, index=["original", "reconstruction"]),
-        "timing": pd.DataFrame(),
-    }
-    return claims.Evidence(**(given | changes))
+def evidence(table: pd.DataFrame, **changes) -> Run:
+    """A run of which nothing but the results, the references and the changes was measured."""
+    run = Run({"dataset": "mnist", "methods": list(METHODS), "seeds": [1, 2, 3]}, {})
+    run.results, run.references = table, references(15.0, 14.0)
+    run.tests = statistics.tests(table[["method", "seed", "image", "target", "found", "agan", "l0", "l1"]])
+    for name, value in changes.items():
+        setattr(run, name, value)
+    return run
+
+
+def references(original: float, reconstruction: float) -> pd.DataFrame:
+    return pd.DataFrame({"kind": ["original", "reconstruction"], "seed": 1, "agan": [original, reconstruction]})
 
 
 def verdict(found: pd.DataFrame, name: str) -> str:
@@ -185,9 +366,8 @@ def test_a_claim_can_hold_fail_and_go_untested(table):
     assert verdict(first, "reconstructions_realistic") == claims.HOLDS
     assert verdict(first, "vlk_like_deduce") == claims.UNTESTED  # this run has no VLK
     assert verdict(first, "jsma_faster") == claims.UNTESTED
-    turned = pd.DataFrame({"agan": [13.0, 14.0]}, index=["original", "reconstruction"])
-    times = pd.DataFrame({"seconds": [1.0, 2.0], "seconds_std": [0.1, 0.1]}, index=["deduce", "jsma"])
-    second = claims.check_all(evidence(table, references=turned, timing=times))
+    times = pd.DataFrame({"method": ["deduce", "jsma"], "seconds": [1.0, 2.0], "seconds_std": [0.1, 0.1]})
+    second = claims.check_all(evidence(table, references=references(13.0, 14.0), table2=times))
     assert verdict(second, "reconstructions_realistic") == claims.FAILS
     assert verdict(second, "jsma_faster") == claims.FAILS
 
@@ -208,14 +388,30 @@ def test_a_handful_of_pairs_decides_nothing(table):
     assert verdict(claims.check_all(evidence(table.assign(found=True))), "fewest_failures") == claims.HOLDS
 
 
-def test_appendix_claims_are_tested_once_the_appendices_are_there(table):
-    a = pd.DataFrame(paper.APPENDIX_A, index=["l0", "l1", "failure"]).T
-    b = pd.DataFrame(paper.APPENDIX_B, index=["l0", "l1", "failure"]).T
-    found = claims.check_all(evidence(table, appendix_a=a, appendix_b=b))
+def test_claims_about_sweeps_are_tested_once_the_sweeps_belong_to_the_run(table):
+    figures = ["l0", "l1", "failure"]
+    a = pd.DataFrame(paper.APPENDIX_A, index=figures).T.rename_axis("setting").reset_index()
+    b = pd.DataFrame(paper.APPENDIX_B, index=figures).T.reset_index(drop=True)
+    b = b.assign(distance_weight=[0.1] * 3 + [1.0] * 3, step_size=[1e-3, 1e-4, 1e-5] * 2)
+    found = claims.check_all(evidence(table, sweep_tables={"appendix_a": a, "appendix_b": b}))
     for name in ("mu_one_best", "both_terms_needed", "small_lambda_far"):
         assert verdict(found, name) == claims.HOLDS
-    a.loc["lambda=1000", "l0"] = 1.0
-    assert verdict(claims.check_all(evidence(table, appendix_a=a)), "mu_one_best") == claims.FAILS
+    assert verdict(found, "one_pixel_better") == claims.UNTESTED
+    a.loc[a.setting == "lambda=1000", "l0"] = 1.0
+    assert verdict(claims.check_all(evidence(table, sweep_tables={"appendix_a": a})), "mu_one_best") == claims.FAILS
+
+
+@pytest.mark.parametrize("auroc, expected", [
+    ({}, claims.UNTESTED),
+    ({"fashion_mnist": 0.99}, claims.UNTESTED),
+    ({"emnist_letters": 0.5}, claims.UNTESTED),
+    ({"fashion_mnist": 0.99, "emnist_letters": 0.95}, claims.HOLDS),
+    ({"fashion_mnist": 0.99, "emnist_letters": 0.85}, claims.FAILS),
+])  # fmt: skip
+def test_the_claim_about_two_datasets_needs_both(table, auroc, expected):
+    scores = {name: np.where(np.arange(100) < 100 * share, 1.0, -1.0) for name, share in auroc.items()}
+    checked = claims.check_all(evidence(table, sanity={"mnist": np.zeros(100), **scores}))
+    assert verdict(checked, "metric_sanity") == expected
 
 
 @pytest.mark.parametrize("change, message", [
@@ -244,7 +440,7 @@ def test_shards_of_another_config_are_refused():
 
 def test_evaluating_needs_neither_torch_nor_anything_but_pandas_scipy_and_matplotlib():
     modules = [path.stem for path in (ROOT / "deduce/evaluation").glob("*.py") if path.stem != "__init__"]
-    blocked = ["torch", "torchvision", "sklearn", "statsmodels", "pyarrow", "safetensors", "tqdm"]
+    blocked = ["torch", "torchvision", "sklearn", "pyarrow", "safetensors", "tqdm"]
     code = f"""
 import sys
 class Blocked:

@@ -1,23 +1,29 @@
-"""The methods as their users meet them: what they accept, what they refuse, and the files they write."""
+"""The methods as their users meet them: what they accept, refuse and need, and the shards they answer with."""
+
+import inspect
+import json
+import subprocess
+import sys
+import types
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from small_world import CLASSES, SIZE, world
+from small_world import CLASSES, SIZE, autoencoder, world
 from torch import nn
 
-from deduce import JSMA, REVISE, DeDUCE
+from deduce import JSMA, REVISE, DeDUCE, methods, provenance
+from deduce.config import available_methods
 from deduce.errors import InputError
-from deduce.methods.common import answered, timed
+from deduce.methods.nearest_image import NearestImage
+from deduce.methods.vlk import VLK
+from deduce.pairs import TIMED
+from deduce.search import Method
 from deduce.shards import Pairs, Shard
 
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+ROOT = Path(__file__).parent.parent
 
 
 class NoFeatures(nn.Module):
@@ -31,14 +37,25 @@ def changed(images, value):
     return images
 
 
-GENERATE = {
-    "deduce": lambda images, targets: DeDUCE().generate(world().ddu, world().densities, images, targets),
-    "jsma": lambda images, targets: JSMA().generate(world().plain, images, targets),
-    "revise": lambda images, targets: REVISE().generate(world().plain, world().vae, images, targets),
+METHODS = {
+    "deduce": DeDUCE(max_iterations=20),
+    "jsma": JSMA(max_iterations=20),
+    "revise": REVISE(step_size=0.002, max_iterations=12),
+    "vlk": VLK(max_iterations=10, autoencoder_weight=2.0, prototype_weight=5.0, sparsity=0.005),
+    "nearest_image": NearestImage(),
 }
 
 
-@pytest.mark.parametrize("method", GENERATE)
+def arguments(method):
+    """What `generate` takes before images and targets, as a job has loaded it."""
+    w = world()
+    known = {"densities": w.densities, "generative_model": w.vae, "autoencoder": autoencoder()}
+    known["training"] = (w.training_images, w.training_labels)
+    classifier = w.ddu if "densities" in method.needs else w.plain
+    return {"classifier": classifier} | {name: known[name] for name in method.needs}
+
+
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(
     "spoil, message",
     [
@@ -61,14 +78,14 @@ GENERATE = {
 def test_bad_input_is_refused_in_one_sentence(method, spoil, message):
     images, targets = spoil(world().images[:4], world().targets[:4])
     with pytest.raises(InputError, match=message):
-        GENERATE[method](images, targets)
+        METHODS[method].generate(**arguments(METHODS[method]), images=images, targets=targets)
 
 
 def test_deduce_needs_features():
     images, targets = world().images[:2], world().targets[:2]
     with pytest.raises(InputError, match=r"\(NoFeatures\) has no 'features'"):
         DeDUCE().generate(NoFeatures(), world().densities, images, targets)
-    JSMA(max_iterations=1).generate(NoFeatures(), images, targets, allow_reached=True)  # which needs logits only
+    JSMA(max_iterations=1).generate(NoFeatures(), images, targets, allow_reached=True)  # JSMA needs logits only
 
 
 @pytest.mark.parametrize(
@@ -80,16 +97,11 @@ def test_impossible_settings_are_refused(settings):
 
 
 @pytest.mark.parametrize("method", ["deduce", "jsma"])
-def test_a_target_already_reached_is_its_own_answer_after_no_iterations(method):
-    w = world()
-    images, own = (
-        w.images[::4],
-        w.ddu(w.images[::4]).argmax(1) if method == "deduce" else w.plain(w.images[::4]).argmax(1),
-    )
-    if method == "deduce":
-        result = DeDUCE(max_iterations=3).generate(w.ddu, w.densities, images, own, allow_reached=True)
-    else:
-        result = JSMA(max_iterations=3).generate(w.plain, images, own, allow_reached=True)
+def test_an_image_that_has_reached_its_target_is_the_answer_after_no_iterations(method):
+    method, images = replace(METHODS[method], max_iterations=3), world().images[::4]
+    models = arguments(method)
+    predicted = models["classifier"](images).argmax(1)
+    result = method.generate(**models, images=images, targets=predicted, allow_reached=True)
     reached = result.iterations == 0
     assert reached.float().mean() > 0.8  # the rest is predicted with less than the target confidence
     assert result.found[reached].all() and (result.confidence[reached] >= 0.5).all()
@@ -97,7 +109,7 @@ def test_a_target_already_reached_is_its_own_answer_after_no_iterations(method):
 
 
 class ColourNetwork(nn.Module):
-    """Not one of ours: another size, three channels, no batch-norm, features of its own."""
+    """A network unlike those of the library: other image size, three channels, no batch normalisation."""
 
     def __init__(self):
         super().__init__()
@@ -114,7 +126,7 @@ class ColourNetwork(nn.Module):
         return self.head(self.features(images))
 
 
-def test_any_classifier_with_features_on_any_images_with_densities_fitted_on_the_way():
+def test_deduce_explains_any_classifier_with_features_and_fits_its_densities():
     torch.manual_seed(0)
     labels = torch.arange(300) % 3
     images = 0.5 * torch.rand(300, 3, 20, 14)
@@ -148,35 +160,116 @@ def pairs(rows=slice(0, 12)) -> Pairs:
     )
 
 
-def generate(method):
-    return lambda images, targets, progress=False: method.generate(
-        world().ddu, world().densities, images, targets, allow_reached=True, progress=progress
-    )
+def answer(method, pairs, source="abc", measured=""):
+    prepared = method.prepare(pairs.original, **arguments(method))
+    return methods.answer(method, prepared, pairs, source, {"classifier": "network"}, measured)
 
 
 def test_the_shard_answers_its_pairs_and_is_the_same_file_every_time(tmp_path):
-    method = DeDUCE(max_iterations=20)
-    for name in ("one", "other"):
-        answered(method, generate(method), pairs(), "abc", world().ddu).save(tmp_path / f"{name}.npz")
-    assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "other.npz").read_bytes()
-    shard = Shard.load(tmp_path / "one.npz")  # which checks the contract
+    for name in ("first", "second"):
+        answer(METHODS["deduce"], pairs()).save(tmp_path / f"{name}.npz")
+    assert (tmp_path / "first.npz").read_bytes() == (tmp_path / "second.npz").read_bytes()
+    shard = Shard.load(tmp_path / "first.npz")  # checks the contract
     shard.answers(pairs(), "here")
-    assert shard.counterfactual.shape == (12, 1, SIZE, SIZE)
+    assert shard.counterfactual.shape == (12, 1, SIZE, SIZE) and shard.seconds is None
     with torch.no_grad():
-        sure = world().ddu(torch.from_numpy(pairs().original)).softmax(1).numpy()
-    np.testing.assert_allclose(shard.confidence_before, sure[np.arange(12), pairs().target], rtol=1e-4)
+        before = world().ddu(torch.from_numpy(pairs().original)).softmax(1).numpy()
+    np.testing.assert_allclose(shard.confidence_before, before[np.arange(12), pairs().target], rtol=1e-4)
     assert shard.metadata["method"] == "deduce" and shard.metadata["display_name"] == "DeDUCE"
     assert shard.metadata["settings"]["max_iterations"] == 20 and shard.metadata["source"] == "abc"
+    assert shard.metadata["models"] == {"classifier": "network"} and "machine" not in shard.metadata
 
 
-def test_a_job_without_pairs_has_an_empty_shard(tmp_path):
-    answered(DeDUCE(), generate(DeDUCE()), pairs(slice(0, 0)), source="").save(tmp_path / "empty.npz")
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_answers_through_what_it_prepares_once(method, tmp_path):
+    """A job's shard keeps the contract and has the counterfactuals of a plain call."""
+    method = METHODS[method]
+    shard = answer(method, pairs())
+    shard.save(tmp_path / "shard.npz")
+    Shard.load(tmp_path / "shard.npz").answers(pairs(), "here")
+    assert shard.metadata["target_confidence"] == method.required_confidence
+    images, targets = world().images[:12], world().targets[:12]
+    result = method.generate(**arguments(method), images=images, targets=targets, allow_reached=True)
+    np.testing.assert_array_equal(shard.counterfactual, result.counterfactual)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_job_without_pairs_has_an_empty_shard(method, tmp_path):
+    answer(METHODS[method], pairs(slice(0, 0))).save(tmp_path / "empty.npz")
     assert len(Shard.load(tmp_path / "empty.npz")) == 0
 
 
-def test_times_are_per_pair_and_say_where_they_were_taken():
-    method = DeDUCE(max_iterations=5)
-    times = timed(method, generate(method), pairs(slice(0, 3)), seed=4)
-    assert list(times) == ["method", "seed", "image", "target", "found", "iterations", "seconds", "machine"]
-    assert len(times) == 3 and (times.seconds > 0).all() and (times.seed == 4).all()
-    assert "thread" in times.machine[0]
+def test_timed_pairs_are_searched_one_by_one_and_say_on_which_machine(tmp_path):
+    alone, batch = answer(METHODS["deduce"], pairs(), measured=TIMED), answer(METHODS["deduce"], pairs())
+    assert alone.seconds.shape == (12,) and alone.seconds.dtype == np.float64
+    assert (alone.seconds > 0).all() and len(set(alone.seconds)) > 1  # each pair has its own time
+    assert alone.metadata["machine"] == methods.machine() and "1 thread" in methods.machine()
+    np.testing.assert_array_equal(alone.counterfactual, batch.counterfactual)
+    np.testing.assert_array_equal(alone.path_offset, batch.path_offset)
+    assert {key: value for key, value in alone.metadata.items() if key != "machine"} == batch.metadata
+    alone.save(tmp_path / "timed.npz")
+    Shard.load(tmp_path / "timed.npz").answers(pairs(), "here")
+
+
+def test_a_measured_sample_is_searched_as_a_batch_that_shares_its_time():
+    rows = slice(0, 3)
+    shard, batch = answer(METHODS["jsma"], pairs(rows), measured="sample3"), answer(METHODS["jsma"], pairs(rows))
+    assert shard.seconds.shape == (3,) and len(set(shard.seconds)) == 1 and shard.seconds[0] > 0
+    assert shard.metadata["machine"] == methods.machine()
+    np.testing.assert_array_equal(shard.counterfactual, batch.counterfactual)
+
+
+LIBRARY = sorted(path.stem for path in (ROOT / "deduce/methods").glob("[!_]*.py"))
+
+
+@pytest.mark.parametrize("name", LIBRARY)
+def test_a_method_is_found_by_its_name_and_takes_what_it_needs(name):
+    found = methods.by_name(name)
+    assert issubclass(found, Method) and found.name == name and found.display_name
+    expected = ["self", "classifier", *found.needs, "images", "targets", "allow_reached", "progress"]
+    assert list(inspect.signature(found.generate).parameters) == expected
+    assert found().settings() == vars(found())
+
+
+def test_a_module_without_its_method_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "deduce.methods.nothing", types.ModuleType("nothing"))
+    with pytest.raises(InputError, match="deduce/methods/nothing.py has no Method whose name is 'nothing'"):
+        methods.by_name("nothing")
+
+
+def test_every_method_of_the_library_has_a_rule():
+    assert set(LIBRARY) <= set(available_methods(ROOT))
+
+
+PARSED_RULES = """
+import json, sys
+from pathlib import Path
+from snakemake.api import SnakemakeApi
+from snakemake.settings.types import ConfigSettings, OutputSettings, ResourceSettings
+
+with SnakemakeApi(OutputSettings(dryrun=True)) as api:
+    workflow = api.workflow(
+        resource_settings=ResourceSettings(cores=1),
+        config_settings=ConfigSettings(config={"methods": sys.argv[2:]}),
+        snakefile=Path(sys.argv[1], "Snakefile"),
+    )
+    rules = workflow._workflow.rules
+    print(json.dumps({rule.name: [list(rule.input.keys()), str(rule.params.get("source"))] for rule in rules}))
+"""
+
+
+@pytest.fixture(scope="module")
+def parsed_rules(tmp_path_factory):
+    """The names of the inputs of every rule and the digest of its code, as Snakemake has parsed them."""
+    command = [sys.executable, "-c", PARSED_RULES, str(ROOT), *LIBRARY]
+    parsed = subprocess.run(command, cwd=tmp_path_factory.mktemp("empty"), capture_output=True, text=True)
+    assert parsed.returncode == 0, parsed.stderr[-3000:]
+    return json.loads(parsed.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", LIBRARY)
+def test_a_rule_gives_its_method_what_it_needs_and_reruns_with_its_code(name, parsed_rules):
+    inputs, source = parsed_rules[name]
+    needs = {"data" if need == "training" else need for need in methods.by_name(name).needs}
+    assert set(inputs) == {"pairs", "classifier", *needs}
+    assert source == provenance.digest(ROOT / "scripts/run_method.py", f"deduce.methods.{name}")

@@ -1,22 +1,32 @@
 """The networks: exactly the paper's shapes, the spectral bound, and saving without executing anything."""
 
 import json
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from torch import nn
 from torch.nn import functional as F
 
 from deduce import model_card, models
 from deduce.artifacts import load_json, save_json
+from deduce.datasets import DATASETS
 from deduce.density import ClassDensities
 from deduce.errors import InputError
+from deduce.fold import features_of
 from deduce.frechet import frechet_distance, sample_distance
 from deduce.models.autoencoder import Autoencoder
-from deduce.models.resnet import PlainResNet, SpectralBlock, SpectralResNet, accuracy, all_features
+from deduce.models.resnet import PlainResNet, SpectralBlock, SpectralResNet, accuracy
 from deduce.models.spectral import SoftSpectralBound, bounded, operator_norms
 from deduce.models.vae import VAE, divergence
 from deduce.models.wgan import WGAN, Critic, Generator
+from deduce.training import Task
+
+ROOT = Path(__file__).parent.parent
 
 
 def parameters(network: nn.Module) -> int:
@@ -67,7 +77,7 @@ def test_sizes_inside_the_classifiers(network):
         torch.testing.assert_close(features, F.avg_pool2d(network.blocks(out), 4).flatten(1))
 
 
-def test_classifiers_take_other_images():
+def test_classifiers_take_images_of_other_shapes():
     for network in (SpectralResNet(4, 3, 7, 33), PlainResNet(4, 3, 7)):
         assert network(torch.rand(2, 3, 33, 33)).shape == (2, 7)
 
@@ -94,8 +104,8 @@ def test_shapes_of_the_generative_models():
 
 def test_divergence_agrees_with_torch():
     mean, log_variance = torch.randn(4, 5), torch.randn(4, 5)
-    ours = torch.distributions.Normal(mean, (log_variance / 2).exp())
-    expected = torch.distributions.kl_divergence(ours, torch.distributions.Normal(0.0, 1.0))
+    posterior = torch.distributions.Normal(mean, (log_variance / 2).exp())
+    expected = torch.distributions.kl_divergence(posterior, torch.distributions.Normal(0.0, 1.0))
     torch.testing.assert_close(divergence(mean, log_variance), expected)
 
 
@@ -117,7 +127,7 @@ def test_bound_is_soft():
     nn.init.constant_(small.weight, 2.0)
     nn.init.constant_(large.weight, 10.0)
     small, large = bounded(small, 4, 4.0), bounded(large, 4, 4.0)
-    assert small.weight.item() == pytest.approx(2.0 / (1 + 1e-5), rel=1e-6)  # within the bound: as it was
+    assert small.weight.item() == pytest.approx(2.0 / (1 + 1e-5), rel=1e-6)  # within the bound: not changed
     assert large.weight.item() == pytest.approx(10.0 / (2.5 + 1e-5), rel=1e-6)
 
 
@@ -139,7 +149,7 @@ def test_two_training_forwards_before_one_backward():
 
 
 def test_operator_norms_keep_to_the_bound_after_training():
-    """With large steps that would exceed it: the bound holds to 5 %, by a long power iteration from elsewhere."""
+    """The bound holds to 5 %, by a long power iteration from another start, after steps large enough to exceed it."""
     torch.manual_seed(0)
     network = SpectralResNet(2, coefficient=1.0)
     optimiser = torch.optim.SGD(network.parameters(), 0.1, momentum=0.9)
@@ -161,7 +171,7 @@ MODELS = [SpectralResNet(2, 3, 4, 16, 2.0), PlainResNet(2, 3, 4), VAE(3, 3, 16),
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
-def test_saved_and_loaded(model, tmp_path):
+def test_a_model_is_loaded_as_it_was_saved(model, tmp_path):
     path = tmp_path / "model.safetensors"
     models.save(path, model)
     loaded = models.load(path)
@@ -189,6 +199,33 @@ def test_loading_names_what_is_wrong(tmp_path):
         models.save(path, nn.Linear(1, 1))
 
 
+@pytest.mark.parametrize("name", models.REGISTRY)
+def test_every_registered_model_can_be_built_trained_and_saved(name, tmp_path):
+    """Its module has the class and the task, and the default config suffices to build it for any dataset."""
+    model, settings = models.REGISTRY[name], yaml.safe_load((ROOT / "config.yaml").read_text())[name]
+    module = import_module(model.module)
+    architecture = getattr(module, model.architecture)
+    assert issubclass(architecture, nn.Module) and issubclass(getattr(module, model.task), Task)
+    for dataset in (dataset for dataset in DATASETS.values() if "train" in dataset.splits):
+        task = model.training_task(settings, dataset, **{role: PlainResNet(2) for role in model.needs})
+        assert isinstance(task.result(), architecture)
+    models.save(tmp_path / "model.safetensors", task.result())
+    assert isinstance(models.load(tmp_path / "model.safetensors"), architecture)
+
+
+def test_the_registry_names_each_class_once_and_needs_only_known_roles():
+    assert len(models.ARCHITECTURES) == len(models.REGISTRY)
+    known = {"classifier", *models.REGISTRY}
+    assert all(set(model.needs) <= known for model in models.REGISTRY.values())
+    assert models.classifiers() == [name for name, model in models.REGISTRY.items() if model.classifies]
+
+
+def test_the_registry_is_read_without_torch():
+    """The workflow reads it before any environment is installed."""
+    code = "import sys; from deduce import experiment, models; models.REGISTRY; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
+
+
 def test_accuracy_counts_all_batches():
     network = PlainResNet(2).eval()
     images = torch.rand(1500, 1, 28, 28)
@@ -214,15 +251,16 @@ def test_model_card(monkeypatch):
     images, outliers = torch.rand(200, 1, 28, 28) * 0.2, torch.rand(200, 1, 28, 28)
     ddu, plain = SpectralResNet(2).eval(), PlainResNet(2).eval()
     labels = torch.arange(200) % 10
-    density = ClassDensities.fit(all_features(ddu, images), labels, 10)
-    chosen = model_card.Models(ddu, density, plain, VAE().eval(), Autoencoder().eval(), WGAN(8, 1, 2, 2).eval())
-    card = model_card.model_card(chosen, (images, labels), images, outliers, mnist=True)
+    density = ClassDensities.fit(features_of(ddu, images), labels, 10)
+    generative = VAE().eval(), Autoencoder().eval(), WGAN(8, 1, 2, 2).eval()
+    described = model_card.Models(ddu, density, ddu, plain, *generative)
+    card = model_card.model_card(described, (images, labels), images, [outliers], references=True)
     assert list(card.columns) == ["model", "quantity", "value", "reference", "note"]
-    assert card["value"].notna().all() and set(card["model"]) == set(vars(chosen))
+    assert card["value"].notna().all() and set(card["model"]) == set(vars(described)) - {"classifier"}
     value = card.set_index(["model", "quantity"])["value"]
     assert value["plain", "test accuracy"] == accuracy(plain, images, labels)
     assert value["density", "AUROC against the other dataset"] > 0.95
-    error = (chosen.autoencoder(images) - images).square().mean().item()
+    error = (described.autoencoder(images) - images).square().mean().item()
     assert value["autoencoder", "squared error per pixel"] == pytest.approx(error, rel=1e-4)
-    other = model_card.model_card(chosen, (images, labels), images, outliers, mnist=False)
-    assert other["reference"].isna().all()
+    elsewhere = model_card.model_card(described, (images, labels), images, [], references=False)
+    assert elsewhere["reference"].isna().all() and not elsewhere["quantity"].str.contains("other dataset").any()

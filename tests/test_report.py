@@ -2,20 +2,28 @@
 
 import base64
 import json
+import re
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from artefacts import make_pairs
-from report_case import PATH_METHOD, make_run, replayed
+import yaml
+from artefacts import make_pairs, make_shard
+from report_case import PATH_METHOD, make_page, replayed, table_files
 
-from deduce.report import answer, gallery, page, views
+from deduce.evaluation import comparison
+from deduce.evaluation.tables import frame_table
+from deduce.report import answer, gallery, page
+
+ROOT = Path(__file__).parent.parent
+NAMES = {"deduce": "DeDUCE", "jsma": "JSMA"}
 
 
 @pytest.fixture(scope="module")
-def run():
-    return make_run()
+def data(tmp_path_factory):
+    return make_page(tmp_path_factory.mktemp("page"))
 
 
 def unpacked(packet: gallery.Packet) -> tuple[dict, bytes]:
@@ -29,56 +37,78 @@ def array(header: dict, body: bytes, name: str, kind=np.uint8) -> np.ndarray:
     return np.frombuffer(body[start : start + size], kind)
 
 
-def test_a_packet_gives_back_pictures_numbers_and_paths(run):
-    one = run.sets[0]
-    header, body = unpacked(gallery.packets([one])[0])
+def check_pictures(test_set: gallery.TestSet, header: dict, body: bytes) -> None:
+    """Originals and counterfactuals of a packet are those of the pairs and shards."""
+    size = int(np.prod(header["shape"]))
+    originals = array(header, body, "originals").reshape(-1, size)
+    for row, (image, target) in enumerate(zip(header["image"], header["target"], strict=True)):
+        pair = (test_set.pairs.image == header["images"][image]) & (test_set.pairs.target == target)
+        assert (originals[image] == np.rint(255 * test_set.pairs.original[pair].ravel())).all()
+        for method, shard in test_set.shards.items():
+            delta = array(header, body, f"{method}/delta").reshape(-1, size)[row]
+            assert (originals[image] + delta == np.rint(255 * shard.counterfactual[pair].ravel())).all()
+
+
+def test_a_packet_gives_back_pictures_numbers_and_paths(data):
+    test_set = next(gallery.test_sets(data.run))
+    header, body = unpacked(gallery.packets([test_set])[0])
+    check_pictures(test_set, header, body)
     originals = array(header, body, "originals").reshape(-1, 784)
     lengths = array(header, body, f"{PATH_METHOD}/steps", "<u4")
     ends = np.cumsum(lengths)
     for row, (image, target) in enumerate(zip(header["image"], header["target"], strict=True)):
-        pair = (one.pairs.image == header["images"][image]) & (one.pairs.target == target)
-        assert (originals[image] == np.rint(255 * one.pairs.original[pair].ravel())).all()
-        for method, shard in one.shards.items():
-            delta = array(header, body, f"{method}/delta").reshape(-1, 784)[row]
-            assert (originals[image] + delta == np.rint(255 * shard.counterfactual[pair].ravel())).all()
+        pair = (test_set.pairs.image == header["images"][image]) & (test_set.pairs.target == target)
         steps = slice(ends[row] - lengths[row], ends[row])
         pixels = array(header, body, f"{PATH_METHOD}/pixel", "<u4")[steps]
         values = array(header, body, f"{PATH_METHOD}/value")[steps]
-        last = np.rint(255 * one.shards[PATH_METHOD].counterfactual[pair].ravel())
+        last = np.rint(255 * test_set.shards[PATH_METHOD].counterfactual[pair].ravel())
         assert (replayed(originals[image], pixels, values) == last).all()
-    mine = one.results[one.results["method"] == "jsma"].sort_values(["image", "target"])
-    assert header["methods"]["jsma"]["l1"] == mine["l1"].tolist()
-    assert header["methods"]["jsma"]["found"] == mine["found"].astype(int).tolist()
+    rows = test_set.results[test_set.results["method"] == "jsma"].sort_values(["image", "target"])
+    assert header["methods"]["jsma"]["l1"] == rows["l1"].tolist()
+    assert header["methods"]["jsma"]["found"] == rows["found"].astype(int).tolist()
 
 
-def test_what_does_not_fit_is_left_out_and_said(run):
-    whole = gallery.packets(run.sets)
+def test_a_packet_of_colour_images_has_all_channels(tmp_path):
+    test_set = next(gallery.test_sets(make_page(tmp_path, colour=True).run))
+    header, body = unpacked(gallery.packets([test_set])[0])
+    assert header["shape"] == [3, 28, 28]
+    check_pictures(test_set, header, body)
+
+
+def test_the_page_says_which_images_do_not_fit(data):
+    sets = list(gallery.test_sets(data.run))
+    whole = gallery.packets(sets)
     assert [packet.images for packet in whole] == [4, 4]
-    assert page._omitted(run.results, whole) == ""
+    assert page._omitted(data.run.results, whole) == ""
     limit = len(whole[0].data) + len(whole[1].data) // 2
-    some = gallery.packets(run.sets, limit)
-    assert some[0].images == 4 and len(some) <= 2 and sum(len(packet.data) for packet in some) <= limit
-    kept = sum(packet.images for packet in some)
-    assert f"{kept} of the 8 images" in page._omitted(run.results, some)
+    fitting = gallery.packets(sets, limit)
+    assert fitting[0].images == 4 and len(fitting) <= 2 and sum(len(packet.data) for packet in fitting) <= limit
+    kept = sum(packet.images for packet in fitting)
+    assert f"{kept} of the 8 images" in page._omitted(data.run.results, fitting)
 
 
-def test_values_outside_the_range_are_clipped_to_be_seen():
+def test_values_outside_the_range_are_clipped():
     assert gallery.quantised(np.array([-2.0, 0.0, 0.5, 1.0, 1.7])).tolist() == [0, 0, 128, 255, 255]
 
 
-def test_three_sentences_with_the_numbers_of_the_tables(run):
-    sentences = answer.sentences(
-        run.results, run.tables["claims"], run.tables["references"], {"deduce": "DeDUCE", "jsma": "JSMA"}
-    )
+def test_three_sentences_with_the_numbers_of_the_tables(data):
+    results = data.run.results
+    sentences = answer.sentences(results, data.frame("claims"), data.run.references, NAMES)
     assert len(sentences) == 3
-    rate = 100 * run.results[run.results["method"] == "deduce"]["found"].mean()
+    rate = 100 * results[results["method"] == "deduce"]["found"].mean()
     assert f"DeDUCE found {rate:.1f}" in sentences[0]
-    table1 = run.tables["table1"].set_index("method")
+    table1 = data.frame("table1").set_index("method")
     assert f"{table1.loc['deduce', 'l0']:.1f} pixels" in sentences[1]
     assert f"{table1.loc['deduce', 'agan']:.1f} in realism" in sentences[2]
-    assert "72 of the paper's 4,500 pairs" in answer.scale_note(run.results, {})
-    narrow = {"ddu": {"width": 8, "epochs": 50}, "plain": {"width": 16, "epochs": 50}}
-    assert "classifiers with width 8 and 16 instead of 64; its" in answer.scale_note(run.results, narrow)
+    assert f"of the paper's {len(data.frame('claims'))} claims" in sentences[2]
+
+
+def test_the_scale_note_speaks_of_the_classifiers_that_the_methods_explain(data):
+    results, methods = data.run.results, {"methods": ["first", "second"]}
+    assert "72 of the paper's 4,500 pairs; its" in answer.scale_note(results, methods)
+    config = methods | {"first": {"classifier": "a"}, "second": {"classifier": "b"}}
+    config |= {"a": {"width": 8, "epochs": 50}, "b": {"width": 16, "epochs": 50}, "unused": {"width": 4, "epochs": 1}}
+    assert "classifiers with width 8 and 16 instead of 64; its" in answer.scale_note(results, config)
 
 
 @pytest.mark.parametrize("rate, text", [(100, "100"), (99.99, "99.99"), (0, "0"), (0.02, "0.02"), (73.2, "73.2")])
@@ -86,83 +116,120 @@ def test_a_rate_is_not_rounded_to_all_or_nothing(rate, text):
     assert answer._percent(rate) == f"{text}\u00a0%"
 
 
-def test_a_run_without_scores_or_common_pairs_still_gets_an_answer(run):
-    results = run.results.assign(found=False, agan=np.nan)
-    sentences = answer.sentences(results, run.tables["claims"], pd.DataFrame(), {"deduce": "DeDUCE", "jsma": "JSMA"})
+def test_a_run_without_scores_or_common_pairs_still_gets_an_answer(data):
+    results = data.run.results.assign(found=False, agan=np.nan)
+    sentences = answer.sentences(results, data.frame("claims"), pd.DataFrame(), NAMES)
     assert "No pair" in sentences[1] and "Realism was not measured" in sentences[2]
 
 
 def test_a_score_that_fails_its_check_is_not_trusted():
     sanity = pd.DataFrame({"against": ["fashion_mnist", "emnist_letters"], "auroc": [0.61, np.nan]})
-    assert "from fashion_mnist with an AUROC of only 0.61" in answer.realism_note(sanity)
+    assert "from Fashion-MNIST with an AUROC of only 0.61" in answer.realism_note(sanity)
     assert answer.realism_note(sanity.assign(auroc=[0.99, np.nan])) == ""
     assert answer.realism_note(pd.DataFrame()) == ""
 
 
 def test_differences_say_which_reading_this_run_has():
-    listed = {item["topic"]: item for item in page.differences({"deduce": {"momentum_in_selection": True}})}
-    assert listed["Momentum in DeDUCE"]["switch"]["here"] is True
-    assert listed["REVISE's update"]["switch"]["here"] is None
+    entries = {entry["topic"]: entry for entry in page.differences({"deduce": {"momentum_in_selection": True}})}
+    assert entries["Momentum in DeDUCE"]["switch"]["here"] is True
+    assert entries["REVISE's update"]["switch"]["here"] is None
+    assert len(entries) >= 15 and all({"paper", "code", "numbers"} <= set(entry) for entry in entries.values())
     sweeps = {
         "readings": {"method": "deduce", "vary": {"momentum_in_selection": [False, True]}},
-        "bounds": {"method": "deduce", "vary": {"setting": {"c = 3": {"ddu.coefficient": 3}}}},
+        "bounds": {"method": "deduce", "vary": {"setting": {"c = 3": {"ddu.coefficient": 3}, "c = 2": None}}},
+        "other": {"method": "jsma", "vary": {"momentum_in_selection": [False, True]}},
     }
-    linked = {item["topic"]: item.get("switch", {}) for item in page.differences({"sweeps": sweeps}, sweeps)}
+    linked = {entry["topic"]: entry.get("switch", {}) for entry in page.differences({"sweeps": sweeps}, sweeps)}
     assert linked["Momentum in DeDUCE"]["sweeps"] == ["readings"]
     assert linked["Strength of the spectral normalisation"]["sweeps"] == ["bounds"]
     assert linked["REVISE's update"]["sweeps"] == []
-    assert len(listed) >= 15 and all({"paper", "code", "numbers"} <= set(item) for item in listed.values())
 
 
 def test_switches_are_keys_of_the_config():
-    import yaml
-
-    config = yaml.safe_load((page.FOLDER.parent.parent / "config.yaml").read_text())
-    for item in page.differences(config):
-        assert item.get("switch", {}).get("here", "no switch") is not None, item["topic"]
+    config = yaml.safe_load((ROOT / "config.yaml").read_text())
+    for entry in page.differences(config):
+        assert entry.get("switch", {}).get("here", "no switch") is not None, entry["topic"]
 
 
-def test_durations_are_summed_per_rule(tmp_path):
-    for name, seconds in {
-        "deduce/1-000": 2,
-        "deduce/2-000": 3,
-        "realism/jsma-1": 5,
-        "models/ddu": 7,
-        "pack": 1,
-    }.items():
+def test_durations_are_summed_per_rule_and_over_variants(tmp_path):
+    seconds = {"deduce/1-000": 2, "deduce/2-000": 3, "realism/jsma-1": 5, "train/ddu": 7, "train/ddu@coefficient=3": 1}
+    seconds |= {"pack": 1, "jsma@step_size=0.1/1-000": 4, "jsma@step_size=0.4/1-000": 8}
+    for name, value in seconds.items():
         path = tmp_path / f"{name}.tsv"
         path.parent.mkdir(exist_ok=True)
-        path.write_text(f"s\th:m:s\tmax_rss\n{seconds}\t0:00:02\t-\n")
+        path.write_text(f"s\th:m:s\tmax_rss\n{value}\t0:00:02\t-\n")
     frame = page.durations(tmp_path).set_index("rule")
-    assert frame["seconds"].to_dict() == {"models/ddu": 7, "deduce": 5, "realism/jsma": 5, "pack": 1}
+    assert frame["seconds"].to_dict() == {"jsma (variants)": 12, "train": 8, "deduce": 5, "realism": 5, "pack": 1}
     assert frame.loc["deduce", "jobs"] == 2 and frame.loc["deduce", "longest_job_in_s"] == 3
     assert page.durations(tmp_path / "absent").empty
 
 
-def test_cells_read_well_and_sort_by_value():
-    shown = [views.cell(value) for value in (1.234, 3, float("nan"), True, "text", 0.0001)]
-    assert [cell.text for cell in shown] == ["1.23", "3", "–", "yes", "text", "0.0001"]
-    assert [cell.value for cell in shown] == [1.234, 3.0, "", 1, "text", 0.0001]
-
-
-def test_table1_is_copied_with_full_precision_and_the_papers_figures(run):
-    frame = run.tables["table1"]
-    view = views.table1(frame, {"deduce": "DeDUCE", "jsma": "JSMA"}, "Table 1.")
-    assert repr(float(frame["l1"][0])) in view.texts["csv"] and "12.63" in view.texts["csv"]
-    assert r"\toprule" in view.texts["tex"] and view.texts["md"].startswith("Table 1.")
-    assert [text for text, span in view.groups if span == 2] == ["AGAN", "L0", "L1", "failure in %"]
-
-
-def test_text_from_a_run_is_escaped_and_nothing_is_loaded_from_elsewhere(run):
-    run = make_run(names={"deduce": "<script>alert(1)</script>"})
-    html = page.render(run)
+def test_text_from_a_run_is_escaped_and_nothing_is_loaded_from_elsewhere(tmp_path):
+    html = page.render(make_page(tmp_path, names={"deduce": "<script>alert(1)</script>"}))
     assert "<script>alert" not in html and "&lt;script&gt;alert" in html
     for attribute in ('src="', 'href="'):
         targets = {part.split('"')[0] for part in html.split(attribute)[1:]}
         assert all(target.startswith(("#", "data:")) for target in targets), targets
 
 
-def test_colour_images_fit_too():
-    pairs = make_pairs(1, 2, side=8)
-    colour = np.repeat(pairs.original, 3, axis=1)
-    assert gallery.quantised(colour).shape[1:] == (3, 8, 8)
+def shown_sections(html: str) -> list[str]:
+    sections = re.findall(r'<section id="(\w+)"', html)
+    assert sections == re.findall(r'<li><a href="#(\w+)"', html), "the navigation lists the sections"
+    return sections
+
+
+def test_sections_without_content_are_left_out_or_say_why(data):
+    html = page.render(data)
+    assert shown_sections(html) == ["answer", "gallery", "claims", "metrics", "times", "differences", "made"]
+    assert "Run times were not measured." in html and "did not measure" not in html
+
+
+def test_any_two_implementations_that_were_compared_get_a_section(tmp_path):
+    data, pairs, names = make_page(tmp_path), make_pairs(1), ["Thorough", "Swift"]
+    shards = [make_shard(name, 1, pairs) for name in names]
+    for shard, seconds in zip(shards, (3.0, 1.5), strict=True):
+        shard.seconds = np.full(len(pairs), seconds)
+    rows = comparison.measured(pairs, *shards)
+    frame = comparison.compared(rows, names)
+    table = comparison.as_table(frame, names, "Is Swift as good as Thorough?")
+    data.tables["swift"] = table_files("swift", frame, table, "comparisons")
+    data.tables["swift_pairs"] = table_files("swift_pairs", rows, comparison.pairs_table(rows), "comparisons", "Pairs")
+    html = page.render(data)
+    assert "comparisons" in shown_sections(html)
+    section = html.split('<section id="comparisons"')[1].split("</section>")[0]
+    for text in ("<h3>Is Swift as good as Thorough?</h3>", "2 times as fast", 'id="table-swift"'):
+        assert text in section
+    assert 'id="table-swift_pairs"' in section.split("<summary>Pairs</summary>")[1]
+
+
+def test_a_table_has_its_fold_its_notes_and_its_groups_of_columns(data):
+    frame = pd.DataFrame({"a": [1], "b": [2], "c": [3]})
+    table = frame_table(frame, "A folded table.", notes=["One of its notes."])
+    files = dict(table_files("folded", frame, table, "metrics", "More numbers"))
+    description = json.loads(files["json"])
+    description["columns"][1]["group"] = description["columns"][2]["group"] = "both"
+    assert page._table({"json": json.dumps(description).encode()})["groups"] == [("", 1), ("both", 2)]
+    data = page.PageData(data.run, data.tables | {"folded": files})
+    html = page.render(data)
+    fold = html.split("<summary>More numbers</summary>")[1].split("</details>")[0]
+    assert 'id="table-folded"' in fold and "<li>One of its notes.</li>" in fold
+
+
+def test_another_dataset_shows_its_classes_and_nothing_of_the_paper(data, tmp_path):
+    html = page.render(make_page(tmp_path, dataset="fashion_mnist"))
+    assert shown_sections(html) == ["answer", "gallery", "metrics", "times", "made"]
+    assert "Fashion-MNIST" in html and '"Ankle boot"' in html
+    of_paper = ("beside the paper", 'number paper"', "of the paper&#39;s 4,500 pairs", "of the paper&#39;s 26 claims")
+    assert not [text for text in of_paper if text in html]
+    assert all(text in page.render(data) for text in of_paper)
+
+
+def test_nothing_names_a_method():
+    """Code and templates of the page show any methods. The package and the project are called as one method is."""
+    methods = {path.stem for path in (ROOT / "rules/methods").glob("*.smk")}
+    parts = {part for method in methods for part in method.split("_") if method.startswith(tuple(methods - {method}))}
+    project = r"\b(from|import) deduce\b|\bdeduce[./]|DeDUCE"
+    for path in (ROOT / "deduce/report").rglob("*"):
+        if path.suffix in (".py", ".html", ".js", ".css"):
+            text = re.sub(project, "", path.read_text()).lower()
+            assert not [name for name in methods | parts if name in text], path

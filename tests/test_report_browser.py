@@ -2,16 +2,16 @@
 
 import os
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from report_case import PATH_METHOD, assembled, chromium, make_run
+from report_case import PATH_METHOD, assembled, chromium, make_page
 
-from deduce.evaluation import published, results
-from deduce.report import page
+from deduce.evaluation import results
+from deduce.published import importer
+from deduce.report import gallery, page
 from deduce.report.gallery import quantised
 
 CLONE = Path(os.environ.get("DEDUCE_PUBLISHED", Path(__file__).parent.parent / "../shared/published"))
@@ -27,13 +27,12 @@ def browser():
 
 @pytest.fixture
 def visit(browser, tmp_path):
-    """visit(run or path, fragment, **context): the page, ready; fails at the end if anything was logged or fetched."""
+    """visit(data, fragment, **context): the page, ready; fails at the end if anything was logged or fetched."""
     complaints, contexts = [], []
 
-    def opened(run, fragment="", width=1280, **options):
-        path = run if isinstance(run, Path) else tmp_path / "report.html"
-        if not isinstance(run, Path):
-            path.write_text(page.render(run), encoding="utf-8")
+    def opened(data, fragment="", width=1280, **options):
+        path = tmp_path / "report.html"
+        path.write_text(page.render(data), encoding="utf-8")
         contexts.append(browser.new_context(viewport={"width": width, "height": 900}, **options))
         tab = contexts[-1].new_page()
         tab.on("console", lambda message: complaints.append(message.text))
@@ -53,26 +52,25 @@ def visit(browser, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def run():
-    return make_run()
+def data(tmp_path_factory):
+    return make_page(tmp_path_factory.mktemp("page"))
 
 
 @pytest.fixture(scope="module")
-def authors():
+def authors(tmp_path_factory):
     """The authors' first test set."""
     if not CLONE.is_dir():
         pytest.skip("no clone of the authors' repository (DEDUCE_PUBLISHED)")
-    pairs, shards, scores = published.import_seed(CLONE, 1)
+    pairs, shards, scores = importer.import_seed(CLONE, 1)
     references = pd.concat([results.references(kind, 1, scores[kind]) for kind in ("original", "reconstruction")])
-    experiment = {"name": "published", "dataset": "mnist", "methods": list(shards)}
-    return assembled([(1, pairs, shards, scores)], list(shards), references, experiment, published=True)
+    experiment = {"name": "published", "dataset": "mnist", "methods": list(shards), "seeds": [1]}
+    folder = tmp_path_factory.mktemp("authors")
+    return assembled(folder, [(1, pairs, shards, scores)], references, experiment, mode="published")
 
 
 def pick(tab, seed, image, target):
     tab.select_option("#pick-set", str(seed))
-    option = tab.locator(
-        "#pick-image option", has_text=re.compile(rf"^{image} \(a")
-    )  # there as soon as the set is unpacked
+    option = tab.locator("#pick-image option", has_text=re.compile(rf"^{image} \("))  # waits for the unpacking
     tab.select_option("#pick-image", option.get_attribute("value"))
     tab.select_option("#pick-target", label=str(target))
 
@@ -81,43 +79,42 @@ def picture(tab, method, which=0):
     return np.array(tab.eval_on_selector(f".card[data-method={method}] figure:nth-child({which + 1}) canvas", PIXELS))
 
 
-def check_against_results(tab, run, seed, image, target):
+def check_against_results(tab, data, seed, image, target):
     """Every card's picture and numbers are those of the shard and of the results table."""
-    one = next(each for each in run.sets if each.seed == seed)
-    row = int(np.flatnonzero((one.pairs.image == image) & (one.pairs.target == target))[0])
+    test_set = next(test_set for test_set in gallery.test_sets(data.run) if test_set.seed == seed)
+    row = int(np.flatnonzero((test_set.pairs.image == image) & (test_set.pairs.target == target))[0])
     original = np.array(tab.eval_on_selector(".card.original canvas", PIXELS))
-    assert (original == quantised(one.pairs.original[row]).ravel()).all()
-    for method, shard in one.shards.items():
+    assert (original == quantised(test_set.pairs.original[row]).ravel()).all()
+    lines = test_set.results.set_index(["method", "image", "target"])
+    for method, shard in test_set.shards.items():
         assert (picture(tab, method) == quantised(shard.counterfactual[row]).ravel()).all(), method
-        line = one.results[
-            (one.results["method"] == method) & (one.results["image"] == image) & (one.results["target"] == target)
-        ].iloc[0]
+        line = lines.loc[method, image, target]
         card = tab.locator(f".card[data-method={method}]")
-        shown = {
-            term: card.locator(f"dd[data-name={term}]").inner_text() for term in ("agan", "l0", "l1", "confidence")
+        texts = {
+            name: card.locator(f"dd[data-name={name}]").inner_text() for name in ("agan", "l0", "l1", "confidence")
         }
-        assert shown["agan"] == f"{line['agan']:.2f}" and shown["l1"] == f"{line['l1']:.2f}", method
-        assert shown["l0"] == f"{line['l0']:.0f}"
+        assert texts["agan"] == f"{line['agan']:.2f}" and texts["l1"] == f"{line['l1']:.2f}", method
+        assert texts["l0"] == f"{line['l0']:.0f}"
         if not np.isnan(line["confidence"]):
             before = f"{line['confidence_before']:.3f}" if "confidence_before" in line else "–"
-            assert shown["confidence"] == f"{before} → {line['confidence']:.3f}"
+            assert texts["confidence"] == f"{before} → {line['confidence']:.3f}"
         assert card.locator(".badge").inner_text() == ("✓ found" if line["found"] else "✕ not found")
         assert ("failed" in card.get_attribute("class")) == (not line["found"])
 
 
-def test_a_picked_pair_shows_its_pictures_and_numbers(visit, run):
-    tab = visit(run)
+def test_a_picked_pair_shows_its_pictures_and_numbers(visit, data):
+    tab = visit(data)
     before = picture(tab, "jsma")
     for seed, image, target in ((1, 2, 5), (2, 103, 0)):
         pick(tab, seed, image, target)
-        check_against_results(tab, run, seed, image, target)
+        check_against_results(tab, data, seed, image, target)
         assert tab.url.endswith(f"#gallery/{seed}/{image}/{target}")
     assert (picture(tab, "jsma") != before).any()
 
 
-def test_the_slider_goes_from_the_original_to_the_counterfactual(visit, run):
-    tab = visit(run, "#gallery/1/3/7")
-    check_against_results(tab, run, 1, 3, 7)  # by the address alone
+def test_the_slider_goes_from_the_original_to_the_counterfactual(visit, data):
+    tab = visit(data, "#gallery/1/3/7")
+    check_against_results(tab, data, 1, 3, 7)  # by the address alone
     end = picture(tab, PATH_METHOD)
     slider = tab.locator(f".card[data-method={PATH_METHOD}] input[type=range]")
     original = np.array(tab.eval_on_selector(".card.original canvas", PIXELS))
@@ -132,9 +129,9 @@ def test_the_slider_goes_from_the_original_to_the_counterfactual(visit, run):
     assert tab.locator(".card[data-method=jsma] input[type=range]").count() == 0  # it kept no path
 
 
-def test_failures_are_shown_as_failures_and_filters_find_them(visit, run):
-    tab = visit(run)
-    failed = run.results[(run.results["method"] == "jsma") & ~run.results["found"] & (run.results["seed"] == 1)]
+def test_failures_are_shown_as_failures_and_filters_find_them(visit, data):
+    tab = visit(data)
+    failed = data.run.results.query("method == 'jsma' and not found and seed == 1")
     tab.select_option("#filter-method", "jsma")
     tab.select_option("#filter-found", "0")
     assert tab.locator("#filter-count").inner_text().startswith(f"{len(failed)} of 36")
@@ -143,7 +140,7 @@ def test_failures_are_shown_as_failures_and_filters_find_them(visit, run):
         card = tab.locator(".card[data-method=jsma]")
         assert "failed" in card.get_attribute("class") and "where it ended" in card.inner_text()
         _, image, target = tab.url.split("#gallery/")[1].split("/")
-        check_against_results(tab, run, 1, int(image), int(target))
+        check_against_results(tab, data, 1, int(image), int(target))
         seen.add((int(image), int(target)))
         tab.click("#next")
     assert seen == set(failed[["image", "target"]].itertuples(index=False, name=None))
@@ -156,21 +153,21 @@ def test_failures_are_shown_as_failures_and_filters_find_them(visit, run):
         assert "From 2 to 8" in tab.locator("#headline").inner_text()
 
 
-def test_the_sheet_and_the_keyboard_choose_too(visit, run):
-    tab = visit(run, "#gallery/1/1/4")
+def test_the_sheet_and_the_keyboard_choose_too(visit, data):
+    tab = visit(data, "#gallery/1/1/4")
     tab.focus("#stage")
     tab.keyboard.press("ArrowRight")
     assert tab.url.endswith("#gallery/1/1/5")
     tab.locator("#sheet button").first.press("Enter")
     assert tab.url.endswith("#gallery/1/1/0")
-    check_against_results(tab, run, 1, 1, 0)
+    check_against_results(tab, data, 1, 1, 0)
 
 
-def test_tables_sort_and_copy(visit, run):
-    tab = visit(run, permissions=["clipboard-read", "clipboard-write"])
+def test_tables_sort_and_copy(visit, data):
+    tab = visit(data, permissions=["clipboard-read", "clipboard-write"])
     table = tab.locator("#table-table1 table")
     column = table.locator("thead tr:last-child th").nth(3)
-    expected = run.tables["table1"]["l0"]
+    expected = data.frame("table1")["l0"]
     for order in (sorted(expected), sorted(expected, reverse=True)):
         column.locator("button").click()
         values = [float(cell.get_attribute("data-value")) for cell in table.locator("tbody td:nth-child(4)").all()]
@@ -181,20 +178,20 @@ def test_tables_sort_and_copy(visit, run):
         assert part in tab.evaluate("navigator.clipboard.readText()")
     with tab.expect_download() as download:
         tab.click("#figure-points_l1 a[download$=png]")
-    assert download.value.path().read_bytes() == run.figures["points_l1"]["png"]
+    assert download.value.path().read_bytes() == data.figures["points_l1"]["png"]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_phone_shows_it_all_without_scrolling_sideways(visit, run, scheme):
-    tab = visit(run, width=390, color_scheme=scheme)
+def test_a_phone_shows_it_all_without_scrolling_sideways(visit, data, scheme):
+    tab = visit(data, width=390, color_scheme=scheme)
     assert tab.evaluate("document.documentElement.scrollWidth") == 390
     for name in ("deduce", "jsma"):
         box = tab.locator(f".card[data-method={name}]").bounding_box()
         assert box["x"] >= 0 and box["x"] + box["width"] <= 390
 
 
-def test_the_theme_can_be_switched(visit, run):
-    tab = visit(run, color_scheme="light")
+def test_the_theme_can_be_switched(visit, data):
+    tab = visit(data, color_scheme="light")
     background = "getComputedStyle(document.body).backgroundColor"
     light = tab.evaluate(background)
     tab.click("#theme")
@@ -208,8 +205,8 @@ CONTRAST = (Path(__file__).parent / "contrast.js").read_text()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_has_contrast_and_pictures_have_words(visit, run, scheme):
-    tab = visit(run, color_scheme=scheme)
+def test_text_has_contrast_and_pictures_have_words(visit, data, scheme):
+    tab = visit(data, color_scheme=scheme)
     assert tab.evaluate(CONTRAST) == []
     assert tab.evaluate("[...document.images].every(image => image.alt.length > 10)")
     unnamed = (
@@ -218,14 +215,32 @@ def test_text_has_contrast_and_pictures_have_words(visit, run, scheme):
     assert tab.evaluate(f"{unnamed}.length") == 0
 
 
-def test_a_run_of_any_methods(visit):
-    """No VLK, no path, one method that the paper does not know; confidences recorded before the search too."""
-    run = make_run(("jsma", "a_new_method"))
-    run.sets = [replace(one, results=one.results.assign(confidence_before=0.0123)) for one in run.sets]
-    tab = visit(run, "#gallery/2/101/9")
-    check_against_results(tab, run, 2, 101, 9)
+def test_a_run_of_any_methods(visit, tmp_path):
+    """No path, and a method that the paper does not know; confidences recorded before the search too."""
+    data = make_page(tmp_path, ("jsma", "a_new_method"))
+    data.run.results["confidence_before"] = 0.0123
+    tab = visit(data, "#gallery/2/101/9")
+    check_against_results(tab, data, 2, 101, 9)
     assert tab.locator("#stage .card").count() == 3 and tab.locator("#stage input[type=range]").count() == 0
     assert "a_new_method" in tab.locator("#table-table1").inner_text()
+
+
+def test_classes_have_the_names_of_the_dataset(visit, tmp_path):
+    tab = visit(make_page(tmp_path, dataset="fashion_mnist"), "#gallery/1/2/9")
+    assert "From Pullover to Ankle boot" in tab.locator("#headline").inner_text()
+    assert "Ankle boot" in tab.locator("#sheet thead").inner_text()
+    tab.select_option("#filter-label", label="Trouser")
+    assert "From Trouser to" in tab.locator("#headline").inner_text()
+    assert tab.url.endswith("#gallery/1/1/0")
+
+
+def test_colour_images_are_drawn_in_colour(visit, tmp_path):
+    data = make_page(tmp_path, colour=True)
+    tab = visit(data, "#gallery/1/2/9")
+    colours = tab.eval_on_selector(".card.original canvas", PIXELS.replace("i % 4 == 0", "i % 4 < 3"))
+    pairs = next(gallery.test_sets(data.run)).pairs
+    expected = quantised(pairs.original[(pairs.image == 2) & (pairs.target == 9)][0])
+    assert (np.array(colours).reshape(28, 28, 3) == expected.transpose(1, 2, 0)).all()
 
 
 def test_the_authors_results(visit, authors):

@@ -1,4 +1,4 @@
-"""The engine: it does what the textbook does, for each pair by itself, and no more work than that."""
+"""The search engine does what the textbook does, for each pair by itself, and no more work than that."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -12,14 +12,6 @@ from torch import nn
 from deduce import JSMA, REVISE, DeDUCE
 from deduce.fold import fold
 from deduce.models.resnet import PlainResNet, SpectralResNet
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +28,7 @@ def run(method, rows=slice(None)):
 
 
 def agreement(result, expected, tolerance=0.0) -> float:
-    """The share of pairs with the same image; that they were found, and when, has to agree on all of these."""
+    """The share of pairs with the same image after as many iterations; all must agree on what was found."""
     assert [bool(found) for found in result.found] == [found for _, found, _ in expected]
     difference = torch.stack([image for image, _, _ in expected]).sub(result.counterfactual).abs().flatten(1).amax(1)
     iterations = torch.tensor([iterations for _, _, iterations in expected])
@@ -50,7 +42,7 @@ def test_deduce_agrees_with_the_textbook(gaussians):
         for image, target in zip(w.images, w.targets.tolist(), strict=True)
     ]
     result = run(DeDUCE(**settings))
-    assert len(expected) >= 200 and 0.2 < result.found.float().mean() < 1  # there is something to agree on
+    assert len(expected) >= 200 and 0.2 < result.found.float().mean() < 1  # so that agreement means something
     assert agreement(result, expected) >= 0.99
 
 
@@ -87,7 +79,7 @@ def test_jsma_agrees_with_the_textbook():
     assert agreement(result, expected) >= 0.99
 
 
-# Plain descent needs many more steps than it takes to see that it is the same; accumulated gradients move fast.
+# Plain descent would need many more steps to find anything; a few steps on few pairs already show agreement.
 @pytest.mark.parametrize("accumulate, rows", [(True, slice(None)), (False, slice(0, 200, 10))])
 def test_revise_agrees_with_the_textbook(accumulate, rows):
     w, settings = world(), dict(step_size=0.002, max_iterations=12, accumulate_gradients=accumulate)
@@ -103,14 +95,14 @@ def test_revise_agrees_with_the_textbook(accumulate, rows):
 METHODS = [DeDUCE(max_iterations=25), JSMA(max_iterations=20), REVISE(step_size=0.002, max_iterations=12)]
 
 
-def same(one, other, tolerance) -> float:
-    difference = (one.counterfactual - other.counterfactual).abs().flatten(1).amax(1)
-    assert (one.found == other.found).all()
-    return ((difference <= tolerance) & (one.iterations == other.iterations)).float().mean().item()
+def same(first, second, tolerance) -> float:
+    difference = (first.counterfactual - second.counterfactual).abs().flatten(1).amax(1)
+    assert (first.found == second.found).all()
+    return ((difference <= tolerance) & (first.iterations == second.iterations)).float().mean().item()
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
-def test_a_pair_has_the_same_result_alone_in_any_batch_order_and_shard(method):
+def test_a_pair_has_the_same_result_alone_and_in_any_batch_order_and_shard(method):
     n, tolerance = len(world().images), 1e-4 if method.name == "revise" else 0.0
     whole = run(method)
 
@@ -125,26 +117,27 @@ def test_a_pair_has_the_same_result_alone_in_any_batch_order_and_shard(method):
     assert same(whole, put_together([(shuffled, run(method, shuffled))]), tolerance) >= 0.99
     shards = [torch.arange(part, n, 3) for part in range(3)]
     assert same(whole, put_together([(rows, run(method, rows)) for rows in shards]), tolerance) >= 0.99
-    some = torch.arange(0, n, 5)
-    alone = run(replace(method, batch_size=1), some)
-    assert same(put_together([(some, run(replace(method, batch_size=7), some))]), alone, tolerance) >= 0.97  # of 40
+    subset = torch.arange(0, n, 5)
+    alone = run(replace(method, batch_size=1), subset)
+    in_sevens = put_together([(subset, run(replace(method, batch_size=7), subset))])
+    assert same(in_sevens, alone, tolerance) >= 0.97  # of 40
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
-def test_twice_the_same_call_gives_the_same_bits(method):
-    one, other = run(method, slice(40)), run(method, slice(40))
-    assert all(torch.equal(getattr(one, name), getattr(other, name)) for name in ("counterfactual", "confidence"))
+def test_the_same_call_twice_gives_the_same_bits(method):
+    first, second = run(method, slice(40)), run(method, slice(40))
+    assert all(torch.equal(getattr(first, name), getattr(second, name)) for name in ("counterfactual", "confidence"))
 
 
 def test_finished_rows_cost_nothing_and_the_batch_is_bounded():
-    """Counts the rows that go through the network: as many as there were updates, and one for each last look."""
+    """As many rows go through the network as there were updates, and one more per pair for its last test."""
     w, passes = world(), []
     network = fold(w.ddu, w.images.shape[1:])
     network.head.register_forward_pre_hook(lambda _, inputs: passes.append(len(inputs[0])))
     result = DeDUCE(max_iterations=15, batch_size=32).generate(
         network, w.densities, w.images, w.targets, allow_reached=True
     )
-    passes = passes[1:]  # without the look at how many classes there are
+    passes = passes[1:]  # the first counted the classes
     assert sum(passes) == int((result.iterations + 1).sum())
     assert max(passes) == 32
     assert passes.count(32) >= len(passes) - 17  # full until the queue is empty
@@ -171,7 +164,7 @@ def test_models_and_originals_are_left_as_they_were():
     assert all(parameter.requires_grad and parameter.grad is not None for parameter in w.ddu.parameters())
 
 
-def test_a_search_that_leaves_the_numbers_ends_as_not_found():
+def test_a_search_whose_loss_is_not_finite_ends_as_not_found():
     result = run(REVISE(step_size=float("inf"), max_iterations=10), slice(12))
     assert not result.found[result.iterations > 0].any()
     assert result.counterfactual.isfinite().all() and result.confidence.isfinite().all()

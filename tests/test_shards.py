@@ -23,10 +23,10 @@ def make_shard(pairs: Pairs, **changes) -> Shard:
         found=np.arange(n) % 3 != 0,
         confidence=np.where(np.arange(n) % 3 != 0, 0.6, 0.2).astype(np.float32),
         iterations=np.arange(n),
-        metadata={"method": "some", "target_confidence": 0.5, "classes": 3},
+        metadata={"method": "example", "target_confidence": 0.5, "classes": 3},
         path_offset=np.arange(n + 1),
         path_pixel=np.arange(n),
-        path_value=pairs.original.reshape(n, -1)[np.arange(n), np.arange(n)],
+        path_value=pairs.original.reshape(n, 16)[np.arange(n), np.arange(n)],
     )
     for name, value in changes.items():
         setattr(shard, name, value)
@@ -62,6 +62,10 @@ BROKEN = {
     "images as doubles": (lambda s: setattr(s, "counterfactual", s.counterfactual.astype(float)), "must be float32"),
     "no method": (lambda s: s.metadata.pop("method"), "must name its 'method'"),
     "a row too few": (lambda s: setattr(s, "confidence", s.confidence[:-1]), "'confidence' must be float"),
+    "seconds too few": (lambda s: setattr(s, "seconds", np.ones(5)), r"'seconds' must be float of shape \(6,\)"),
+    "seconds as integers": (lambda s: setattr(s, "seconds", np.ones(6, int)), "'seconds' must be float"),
+    "negative seconds": (lambda s: setattr(s, "seconds", np.full(6, -1.0)), "row 0 .*'seconds' is -1.0"),
+    "seconds NaN": (lambda s: setattr(s, "seconds", np.full(6, np.nan)), "'seconds' is nan"),
     "half a path": (lambda s: setattr(s, "path_value", None), "come together or not at all"),
     "a path that does not fit": (lambda s: s.path_pixel.fill(99), "do not fit together"),
 }
@@ -98,7 +102,7 @@ def test_unreadable_files_are_named(tmp_path):
 
 
 def test_a_method_that_cannot_prescribe_a_confidence(tmp_path):
-    metadata = {"method": "some", "target_confidence": None, "classes": 3}
+    metadata = {"method": "example", "target_confidence": None, "classes": 3}
     shard = make_shard(make_pairs(), metadata=metadata, found=np.ones(6, bool))
     with pytest.raises(ContractError, match="'found' is True but confidence is 0.2000"):
         shard.check("x")  # below 1/3 the target cannot have been the largest
@@ -126,12 +130,36 @@ def test_merging_parts_gives_the_file_of_the_undivided_run(tmp_path):
         for name in ("found", "confidence", "iterations", "path_pixel", "path_value"):
             setattr(piece, name, getattr(whole, name)[rows])
         parts.append(piece)
+    whole.seconds = np.arange(7.0)
+    for part, piece in enumerate(parts):
+        piece.seconds = whole.seconds[part::3]
     merge([whole], pairs).save(tmp_path / "whole.npz")
     merge(parts, pairs).save(tmp_path / "parts.npz")
     assert (tmp_path / "whole.npz").read_bytes() == (tmp_path / "parts.npz").read_bytes()
     parts[1].metadata = {**parts[1].metadata, "settings": {"momentum": 0}}
     with pytest.raises(ContractError, match="different settings"):
         merge(parts, pairs)
+
+
+@pytest.mark.parametrize("name", ["path_offset", "seconds", "confidence_before"])
+def test_parts_agree_on_what_they_record(name):
+    """Only parts with rows count: a job without pairs records nothing."""
+    pairs = make_pairs()
+    halves = [slice(0, 3), slice(3, 6)]
+    recorded = {"seconds": np.ones(3), "confidence_before": np.full(3, 0.5, np.float32)}
+    without = {"path_offset": None, "path_pixel": None, "path_value": None}
+    parts = [make_shard(pairs.rows(half), **recorded) for half in halves]
+    merged = merge(parts, pairs)
+    merged.check("merged")
+    assert len(merged.path_pixel) == 6 and merged.seconds.tolist() == [1] * 6
+    empty = make_shard(pairs.rows(slice(0, 0)), **without)
+    assert len(getattr(merge([empty, *parts], pairs), name)) >= 6
+    changes = without if name == "path_offset" else {name: None}
+    parts[1] = make_shard(pairs.rows(halves[1]), **recorded | changes)
+    with pytest.raises(ContractError, match=f"some parts of one shard have '{name}' and others do not"):
+        merge(parts, pairs)
+    parts[0] = make_shard(pairs.rows(halves[0]), **recorded | changes)
+    assert getattr(merge(parts, pairs), name) is None
 
 
 def test_scores_belong_to_their_rows(tmp_path):
@@ -141,5 +169,5 @@ def test_scores_belong_to_their_rows(tmp_path):
     Scores.load(tmp_path / "s.npz").scores(pairs, "s")
     with pytest.raises(ContractError, match="other images"):
         Scores(pairs.image, pairs.target[::-1].copy(), agan=np.ones(6)).scores(pairs, "s")
-    with pytest.raises(ContractError, match="'agan' must have shape"):
+    with pytest.raises(ContractError, match=r"'agan' must be float of shape \(6,\), is float64 \(5,\)"):
         Scores(pairs.image, pairs.target, agan=np.ones(5)).check("s")

@@ -8,21 +8,23 @@ import pytest
 import yaml
 from artefacts import files, make_folder, make_pairs, make_shard
 
-from deduce import sweeps
-from deduce.config import in_order, schema
+from deduce import sweeps, variants
+from deduce.config import available_methods, complete, defaults, schema
 from deduce.errors import InputError
-from deduce.evaluation import bundle, paper, published_validation
+from deduce.evaluation import bundle, paper
 from deduce.evaluation import sweeps as evaluation
-from deduce.shards import ContractError, Shard
+from deduce.models import load
+from deduce.published import PUBLISHED, validation
+from deduce.shards import ContractError, Pairs, Shard
 
 ROOT = Path(__file__).parent.parent
-SCHEMA = schema(ROOT / "schemas", [path.stem for path in (ROOT / "rules" / "methods").glob("*.smk")])
-DEFAULT = yaml.safe_load((ROOT / "config.yaml").read_text())
+SCHEMA = schema(ROOT, available_methods(ROOT))
+DEFAULT = defaults(ROOT)
 CONFIG = {"jsma": {"step_size": 0.2, "pixels_per_step": 1}, "ddu": {"coefficient": 4}}
 
 
 def declared(**sections):
-    return sweeps.declared({**CONFIG, "sweeps": sections})
+    return sweeps.declared_sweeps({**CONFIG, "sweeps": sections})
 
 
 def jsma(**section):
@@ -34,16 +36,16 @@ def jsma(**section):
 
 def test_a_variant_is_named_by_what_differs_from_the_config():
     settings = {"step_size": 0.00001, "pixels_per_step": 1, "objective": "weighted", "ddu.coefficient": 2, "flag": True}
-    name = sweeps.variant("jsma", settings, CONFIG)
+    name = variants.variant("jsma", settings, CONFIG)
     assert name == "jsma@ddu.coefficient=2,flag=true,objective=weighted,step_size=1e-05"
-    assert sweeps.overrides(name) == {key: settings[key] for key in settings if key != "pixels_per_step"}
-    assert sweeps.variant("jsma", {"step_size": 0.2}, CONFIG) == "jsma"
-    assert sweeps.overrides("jsma") == {}
+    assert variants.overrides(name) == {key: settings[key] for key in settings if key != "pixels_per_step"}
+    assert variants.variant("jsma", {"step_size": 0.2}, CONFIG) == "jsma"
+    assert variants.overrides("jsma") == {}
 
 
 def test_a_value_that_no_path_can_hold_is_refused():
     with pytest.raises(InputError, match=r"'step_size' is 'a/b'; allowed: a number"):
-        sweeps.variant("jsma", {"step_size": "a/b"}, CONFIG)
+        variants.variant("jsma", {"step_size": "a/b"}, CONFIG)
 
 
 # --- declarations
@@ -77,49 +79,39 @@ def test_a_mistake_names_the_sweep(section, message):
     ({"step_sise": [0.1]}, "sweep 'mine', 'step_sise = 0.1': unknown key 'jsma.step_sise'; did you mean 'step_size'?"),
     ({"step_size": ["big"]}, "sweep 'mine', 'step_size = big': 'jsma.step_size' is 'big'; allowed: a value of type"),
     ({"step_size": [0.1, 7]}, "sweep 'mine', 'step_size = 7': 'jsma.step_size' is 7; allowed: at most 1"),
-    ({"vae.latent": [8]}, "sweep 'mine', 'vae.latent = 8': 'vae.latent' cannot be varied; of models only: ddu."),
+    ({"vae.latent": [8]}, "sweep 'mine', 'vae.latent = 8': 'vae.latent' cannot be varied for jsma: of models only the"),
     ({"ddu.coefficient": [-1]}, "'ddu.coefficient' is -1; allowed: more than 0"),
 ])  # fmt: skip
 def test_settings_are_checked_against_the_methods_schema(vary, message):
-    sweep = sweeps.declared(DEFAULT | {"sweeps": {"mine": jsma(vary=vary)}})["mine"]
+    sweep = sweeps.declared_sweeps(DEFAULT | {"sweeps": {"mine": jsma(vary=vary)}})["mine"]
     with pytest.raises(InputError) as error:
-        sweeps.check(sweep, DEFAULT, SCHEMA, {"ddu.coefficient"})
+        sweeps.check(sweep, DEFAULT, SCHEMA, {"ddu"})
     assert message in str(error.value)
 
 
 def scaled(overlay: str):
-    def merge(base, changes):
-        return base | {k: merge(base.get(k) or {}, v) if isinstance(v, dict) else v for k, v in changes.items()}
-
-    return merge(DEFAULT, yaml.safe_load((ROOT / "config" / overlay).read_text()))
+    return complete(yaml.safe_load((ROOT / "config" / overlay).read_text()), DEFAULT)
 
 
 def test_the_appendices_of_the_default_config_are_the_papers():
-    made = sweeps.declared(DEFAULT)
-    for sweep in made.values():
-        sweeps.check(sweep, DEFAULT, SCHEMA, {"ddu.coefficient"})
+    by_name = sweeps.declared_sweeps(DEFAULT)
+    for sweep in by_name.values():
+        sweeps.check(sweep, DEFAULT, SCHEMA, {"ddu"})
     for name in ("appendix_a", "appendix_b"):
-        settings = {evaluation.key(point.label) for point in made[name].points}
+        settings = {evaluation.key(point.label) for point in by_name[name].points}
         assert set(paper.SWEEPS[name]) <= settings
-    assert {point.variant for point in made["appendix_a"].points} & {p.variant for p in made["appendix_a_more"].points}
-    together = {point.variant for name in made["appendix_a"].compare_on for point in made[name].points}
+    assert {point.variant for point in by_name["appendix_a"].points} & {
+        p.variant for p in by_name["appendix_a_more"].points
+    }
+    together = {point.variant for name in by_name["appendix_a"].compare_on for point in by_name[name].points}
     assert len(together) == 24  # the settings of the authors' tuning
 
 
 def test_appendix_b_at_the_papers_scale_has_its_limits():
-    points = sweeps.declared(scaled("paper.yaml"))["appendix_b"].points
+    points = sweeps.declared_sweeps(scaled("paper.yaml"))["appendix_b"].points
     limits = {(p.settings["distance_weight"], p.settings["step_size"]): p.settings["max_iterations"] for p in points}
     expected = {1e-3: 5_000, 1e-4: 10_000, 1e-5: 50_000}
     assert limits == {(weight, step): limit for weight in (0.1, 1, 10) for step, limit in expected.items()}
-
-
-def test_keys_keep_the_default_configs_order_whatever_overlays_did():
-    assert list(in_order({"b": {"y": 1, "x": 2}, "new": 0, "a": 1}, {"a": 0, "b": {"x": 0, "y": 0}})) == [
-        "a",
-        "b",
-        "new",
-    ]
-    assert list(in_order({"b": {"y": 1, "x": 2}}, {"b": {"x": 0, "y": 0}})["b"]) == ["x", "y"]
 
 
 # --- evaluation
@@ -144,21 +136,21 @@ def case():
     steps = {"λ = 0": 0.1, "μ = 1": 0.2, "λ = 1": 0.4}
     labels = {label: {"step_size": step} for label, step in steps.items()}
     section = jsma(vary={"step": labels}, reference="μ = 1", leave_out_failing_above=0.75)
-    made = declared(appendix_a=section, own=section | {"compare_on": "own"})
+    by_name = declared(appendix_a=section, own=section | {"compare_on": "own"})
     shards = {
         ("jsma@step_size=0.1", "validation"): changed_pixels(pairs, "jsma", 3 * i, i != 0, step_size=0.1),
         ("jsma", "validation"): changed_pixels(pairs, "jsma", 2 * i, i != 17, step_size=0.2),
         ("jsma@step_size=0.4", "validation"): changed_pixels(pairs, "jsma", 4 * i, i < 2, step_size=0.4),
     }
-    table = evaluation.long_form(list(made.values()), {"validation": pairs}, shards)
-    return made, shards, table
+    table = evaluation.long_form(list(by_name.values()), {"validation": pairs}, shards)
+    return by_name, shards, table
 
 
 def judged(case, name):
-    made, shards, table = case
-    mask = evaluation.compared(table, made[name], made)
-    frame = evaluation.frame(table, mask, made[name], evaluation.changed(made[name], shards))
-    return mask, frame, evaluation.tests(table, mask, made[name])
+    by_name, shards, table = case
+    mask = evaluation.compared(table, by_name[name], by_name)
+    frame = evaluation.frame(table, mask, by_name[name], evaluation.changed(by_name[name], shards))
+    return mask, frame, evaluation.tests(table, mask, by_name[name])
 
 
 def test_means_are_over_the_pairs_that_all_points_found_but_those_that_fail_too_often(case):
@@ -182,40 +174,74 @@ def test_means_over_each_points_own_pairs(case):
 
 
 def test_the_table_says_whether_settings_are_told_apart_as_in_the_paper(case):
-    made, _, _ = case
+    by_name, _, _ = case
     _, frame, tests = judged(case, "appendix_a")
     row = tests[(tests.b == "lambda=0") & (tests.metric == "l0")].iloc[0]
     assert (row.a, row.n, row.mean_difference) == ("mu=1", 16, -8.5) and row.p < 1e-4 and row.p_holm >= row.p
-    text = evaluation.as_table(frame, tests, made["appendix_a"])
+    text = evaluation.as_table(frame, tests, by_name["appendix_a"])
     assert "- μ = 1 against λ = 0: told apart, as the paper reports: L0 17.00 against 25.50" in text.markdown()
     assert "- μ = 1 against λ = 1:" not in text.markdown()  # which fails too often to be compared
     assert "fail on more than 75 %: λ = 1." in text.caption and "over the 16 pairs" in text.caption
     assert "| μ = 1 | **17.00** |" in text.markdown() and r"$\mu$ = 1" in text.tex("appendix_a")
+    data = text.data("appendix_a", "sweeps")
+    assert data["notes"] == text.notes and len(data["notes"]) == 1
+    assert data["rows"][1][1] == {"text": "17.00", "value": 17.0, "mark": "best"}
+    assert [column["heading"] for column in data["columns"]][-3:] == ["paper: L0", "paper: L1", "paper: failure in %"]
 
-    def said(**columns):
-        return evaluation.verdict(frame, tests.assign(**columns), made["appendix_a"])[0]
+    def note(**columns):
+        return evaluation.verdict(frame, tests.assign(**columns), by_name["appendix_a"])[0]
 
-    assert "told apart, the other way round than in the paper" in said(mean_difference=-tests.mean_difference)
-    assert "not told apart" in said(p_holm=0.3)
-    assert "told apart in L1 only" in said(p_holm=tests.p_holm.where(tests.metric == "l1", 0.3))
-    assert evaluation.verdict(frame.assign(pairs=0), tests, made["appendix_a"]) == [
+    assert "told apart, the other way round than in the paper" in note(mean_difference=-tests.mean_difference)
+    assert "not told apart" in note(p_holm=0.3)
+    assert "told apart in L1 only" in note(p_holm=tests.p_holm.where(tests.metric == "l1", 0.3))
+    assert evaluation.verdict(frame.assign(pairs=0), tests, by_name["appendix_a"]) == [
         "μ = 1 fails too often here to be compared (5.6 %; the paper: 0.0 %)."
     ]
+
+
+def test_the_papers_figures_stand_only_beside_its_dataset(case):
+    by_name, _, table = case
+    mask = evaluation.compared(table, by_name["appendix_a"], by_name)
+    frame = evaluation.frame(table, mask, by_name["appendix_a"], {}, of_paper=False)
+    assert frame.paper_l0.isna().all()
+    text = evaluation.as_table(frame, evaluation.tests(table, mask, by_name["appendix_a"]), by_name["appendix_a"])
+    assert text.notes == [] and "paper" not in text.markdown()
+
+
+def test_the_same_index_in_two_test_sets_means_two_images():
+    """The reference changes more pixels than the other point in test set 2, and fewer in test set 1."""
+    by_name = declared(mine=jsma(on=["1", "2"]))
+    pairs, shards = {}, {}
+    for seed, sign in (("1", 1), ("2", -1)):
+        image, target = np.arange(90) // 9, np.tile(np.arange(1, 10), 10)
+        pairs[seed] = Pairs(image, np.zeros(90, int), target, np.full((90, 1, 28, 28), 0.25, np.float32), np.array(10))
+        for variant, counts in (("jsma@step_size=0.1", np.full(90, 50)), ("jsma", 50 + sign * (40 + image % 3))):
+            step = 0.1 if "@" in variant else 0.2
+            shards[variant, seed] = changed_pixels(pairs[seed], "jsma", counts, np.ones(90, bool), step_size=step)
+    table = evaluation.long_form(list(by_name.values()), pairs, shards)
+    mask = evaluation.compared(table, by_name["mine"], by_name)
+    row = evaluation.tests(table, mask, by_name["mine"]).set_index("metric").loc["l0"]
+    assert row.mean_difference == 0
+    assert row.ci_high_images - row.ci_low_images > 20  # merged, the two images of an index would cancel out
+    frame = evaluation.frame(table, mask, by_name["mine"], evaluation.changed(by_name["mine"], shards))
+    figure = evaluation.picture(frame, table, mask, by_name["mine"])
+    bars = [bar.lines[2][0].get_segments()[0] for bar in figure.axes[0].containers]
+    assert max(end[0] - start[0] for start, end in bars) > 20  # here too
 
 
 def test_two_sweeps_are_compared_on_the_pairs_of_both(case):
     _, _, table = case
     first = jsma(vary={"step_size": [0.1, 0.2]}, compare_on=["first", "second"])
-    made = declared(first=first, second=jsma(vary={"step_size": [0.4]}))
-    assert evaluation.compared(table, made["first"], made).sum() == 2 * 1  # of rows 0 and 1, the first fails on 0
-    assert evaluation.compared(table, made["second"], made).sum() == 2
+    by_name = declared(first=first, second=jsma(vary={"step_size": [0.4]}))
+    assert evaluation.compared(table, by_name["first"], by_name).sum() == 2 * 1  # of rows 0 and 1, the first fails on 0
+    assert evaluation.compared(table, by_name["second"], by_name).sum() == 2
 
 
 def test_a_shard_of_other_settings_is_refused(case):
-    made, shards, _ = case
+    by_name, shards, _ = case
     shards["jsma", "validation"].metadata["settings"]["step_size"] = 0.3
     with pytest.raises(ContractError, match="was made with step_size = 0.3"):
-        evaluation.long_form(list(made.values()), {"validation": make_pairs(1, images=2)}, shards)
+        evaluation.long_form(list(by_name.values()), {"validation": make_pairs(1, images=2)}, shards)
 
 
 # --- the authors' tuning
@@ -249,57 +275,36 @@ def clone(tmp_path_factory) -> Path:
 
 
 def test_the_authors_tuning_gives_appendix_a_by_the_mask_of_all_24_settings(clone):
-    config = paper.EXPERIMENT | {"sweeps": published_validation.sweeps(clone)}
-    made = sweeps.declared(config)
-    pairs, shards = published_validation.import_validation(clone, list(made.values()))
+    config = PUBLISHED | {"sweeps": validation.sweeps(clone)}
+    by_name = sweeps.declared_sweeps(config)
+    pairs, shards = validation.import_validation(clone, list(by_name.values()))
     assert len(pairs) == 900 and len(shards) == 24
     for name, shard in shards.items():
         shard.check(name)
     keyed = {(variant, "validation"): shard for variant, shard in shards.items()}
-    table = evaluation.long_form(list(made.values()), {"validation": pairs}, keyed)
-    mask = evaluation.compared(table, made["appendix_a"], made)
-    frame = evaluation.frame(table, mask, made["appendix_a"], evaluation.changed(made["appendix_a"], keyed))
+    table = evaluation.long_form(list(by_name.values()), {"validation": pairs}, keyed)
+    mask = evaluation.compared(table, by_name["appendix_a"], by_name)
+    frame = evaluation.frame(table, mask, by_name["appendix_a"], evaluation.changed(by_name["appendix_a"], keyed))
     assert frame.setting.tolist() == list(paper.APPENDIX_A)
     assert set(frame.pairs) == {
         900 - 9
     }  # nine settings fail once each, all on other pairs; μ = 3 and a first run say nothing
     assert frame.l0.tolist() == [number + 1 for number in range(10)]  # μ = 1 is the repeated run, number 8
     np.testing.assert_allclose(frame.failure, [100 / 900] * 9 + [0])
-    more = evaluation.frame(table, mask, made["appendix_a_more"], {})
+    more = evaluation.frame(table, mask, by_name["appendix_a_more"], {})
     assert more.failure.tolist()[0] == pytest.approx(100 / 900) and set(more.failure[1:]) == {0}
 
 
 def test_a_clone_without_the_batch_has_no_sweeps_and_one_without_a_setting_says_which(clone, tmp_path):
-    assert published_validation.sweeps(tmp_path) == {}
-    made = sweeps.declared(paper.EXPERIMENT | {"sweeps": published_validation.sweeps(clone)})
+    assert validation.sweeps(tmp_path) == {}
+    by_name = sweeps.declared_sweeps(PUBLISHED | {"sweeps": validation.sweeps(clone)})
     folder = tmp_path / "valset_batch"
     folder.mkdir()
     for path in (clone / "valset_batch").iterdir():
         if "c3m0" not in path.name:
             (folder / path.name).symlink_to(path)
     with pytest.raises(InputError, match="has no file arr_vbatch_… of 'c = 3'"):
-        published_validation.import_validation(tmp_path, list(made.values()))
-
-
-# --- in the report
-
-
-def test_the_report_shows_the_sweeps_that_were_made_and_what_they_say(case):
-    from report_case import make_run
-
-    from deduce.report import page
-
-    made, _, _ = case
-    _, frame, tests = judged(case, "appendix_a")
-    run = make_run()
-    assert 'id="sweeps"' not in page.render(run)
-    run.experiment["sweeps"] = {"appendix_a": {}, "not_made": {}}
-    run.tables["appendix_a"] = frame
-    text = evaluation.as_table(frame, tests, made["appendix_a"])
-    run.texts["appendix_a"] = {"csv": "", "md": text.markdown(), "tex": text.tex("appendix_a")}
-    html = page.render(run)
-    assert 'id="table-appendix_a"' in html and "not_made" not in html.split('id="made"')[0]
-    assert "told apart, as the paper reports" in html and "paper: L0" in html
+        validation.import_validation(tmp_path, list(by_name.values()))
 
 
 # --- in the workflow
@@ -319,12 +324,12 @@ def test_a_sweep_over_another_parameter_by_editing_the_config_alone(finished, tm
     results = checkout.root / "results/test"
     run = checkout.snakemake("results/test/tables/jsma_steps.csv")
     assert run.returncode == 0, run.stdout[-5000:]
-    assert "rule classifier" not in run.stdout, "the models are those of the experiment"
+    assert "rule train" not in run.stdout, "the models are those of the experiment"
     table = pd.read_csv(results / "tables/jsma_steps.csv")
     assert table.step_size.tolist() == [0.1, 0.2] and table.found.gt(0).any()
     shards = [Shard.load(results / f"counterfactuals/{name}/validation.npz") for name in ("jsma@step_size=0.1", "jsma")]
     assert [shard.metadata["settings"]["step_size"] for shard in shards] == [0.1, 0.2]
-    assert (results / "figures/jsma_steps.png").exists() and (results / "tables/jsma_steps.tex").exists()
+    assert (results / "figures/jsma_steps.json").exists() and (results / "tables/jsma_steps.json").exists()
 
     add_sweep(checkout.root, "jsma_steps", {"method": "jsma", "vary": {"step_size": [0.1, 0.2, 0.4]}})
     run = checkout.snakemake("results/test/tables/jsma_steps.csv")
@@ -336,6 +341,46 @@ def test_a_sweep_over_another_parameter_by_editing_the_config_alone(finished, tm
     run = checkout.snakemake("appendices")
     assert run.returncode != 0 and "sweep 'jsma_steps'" in run.stdout and "did you mean 'step_size'?" in run.stdout
     assert "Traceback" not in run.stdout
+
+
+@pytest.mark.workflow
+def test_a_sweep_over_a_setting_of_a_model_trains_its_networks(finished, tmp_path):
+    checkout = finished.copy(tmp_path / "repository")
+    results = checkout.root / "results/test"
+    sweep = "sweeps={widths: {method: jsma, vary: {plain.width: [3, 4, 5]}}}"
+    run = checkout.snakemake("results/test/tables/widths.csv", "--config", sweep)
+    assert run.returncode == 0, run.stdout[-5000:]
+    assert run.stdout.count("rule train:") == 2, "4 is the configured width"
+    table = pd.read_csv(results / "tables/widths.csv")
+    assert table["plain.width"].tolist() == [3, 4, 5] and table.found.gt(0).all()
+    for width in (3, 5):
+        assert load(results / f"models/plain@width={width}.safetensors").arguments["width"] == width
+        shard = Shard.load(results / f"counterfactuals/jsma@plain.width={width}/validation.npz")
+        assert shard.metadata["models"] == {"classifier": f"plain@width={width}"}
+
+
+@pytest.mark.workflow
+def test_which_classifier_a_method_explains_is_a_setting(finished, tmp_path):
+    checkout = finished.copy(tmp_path / "repository")
+    name = "results/test/counterfactuals/jsma/1.npz"
+    run = checkout.snakemake(name, "--config", "jsma={classifier: ddu}")
+    assert run.returncode == 0, run.stdout[-5000:]
+    assert "rule train:" not in run.stdout
+    before, after = Shard.load(finished.root / name), Shard.load(checkout.root / name)
+    assert (before.metadata["models"], after.metadata["models"]) == ({"classifier": "plain"}, {"classifier": "ddu"})
+    assert not np.array_equal(before.counterfactual, after.counterfactual)
+    both = "sweeps={both: {method: jsma, vary: {classifier: [plain, ddu]}}}"
+    jobs = checkout.jobs("results/test/tables/both.csv", "--config", both)
+    inputs = [job.details["input"] for job in jobs if job.rule == "jsma"]
+    assert len(inputs) == 2 and any("models/ddu.safetensors" in files for files in inputs)
+
+
+@pytest.mark.workflow
+def test_a_sweep_over_a_model_that_the_method_does_not_use_is_one_sentence(clean_checkout):
+    sweep = "sweeps={mine: {method: jsma, vary: {vae.latent: [8]}}}"
+    run = clean_checkout.snakemake("--dry-run", "appendices", "--config", sweep)
+    assert run.returncode != 0 and "Traceback" not in run.stdout
+    assert run.stdout.count("sweep 'mine': 'vae.latent' cannot be varied, because jsma uses plain.") == 1, run.stdout
 
 
 @pytest.mark.workflow

@@ -1,36 +1,45 @@
-"""Training: the same weights for the same seed, also after a kill."""
+"""Training: the same seed gives the same weights, also after a kill."""
 
 import os
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from deduce import compute, models, training
+from deduce.datasets import DATASETS
+from deduce.density import ClassDensities
 from deduce.errors import InputError
-from deduce.models.autoencoder import Autoencoder
-from deduce.models.resnet import PlainResNet, SpectralResNet
+from deduce.evaluation import figures
+from deduce.fold import features_of
+from deduce.models.autoencoder import Autoencoder, Autoencoding
+from deduce.models.class_autoencoders import ClassAutoencoders, ClassAutoencoding
+from deduce.models.resnet import Classification, PlainResNet, SpectralResNet
 from deduce.models.spectral import operator_norms
-from deduce.models.vae import VAE
-from deduce.models.wgan import WGAN
+from deduce.models.vae import VAE, VariationalAutoencoding
+from deduce.models.wgan import WGAN, AdversarialGeneration
 from deduce.training import SCHEDULES, Batch, Plan, train
-from deduce.training.autoencoder import Autoencoding
-from deduce.training.classifier import Classification
-from deduce.training.vae import VariationalAutoencoding
-from deduce.training.wgan import AdversarialGeneration
 
 ROOT = Path(__file__).resolve().parent.parent
+# β is annealed over 2.5 epochs of 4 batches: 10 batches.
+VAE_SETTINGS = {"learning_rate": 1e-3, "annealing_epochs": 2.5, "training_images": 96, "batch_size": 24}
+WGAN_SETTINGS = {"learning_rate": 1e-3, "critic_learning_rate": 1e-3, "critic_steps": 2, "averaging": 0.9}
 TASKS = {
-    "ddu": lambda: Classification(SpectralResNet(2, classes=3), 0.05),
-    "plain": lambda: Classification(PlainResNet(2, classes=3), 0.05),
-    "vae": lambda: VariationalAutoencoding(VAE(4), 1e-3, 10),
-    "autoencoder": lambda: Autoencoding(Autoencoder(), 1e-3),
-    "wgan": lambda: AdversarialGeneration(WGAN(8, 1, 4, 4), 1e-3, 1e-3, 2, 0.9),
+    "ddu": lambda: Classification(SpectralResNet(2, classes=3), {"learning_rate": 0.05}),
+    "plain": lambda: Classification(PlainResNet(2, classes=3), {"learning_rate": 0.05}),
+    "vae": lambda: VariationalAutoencoding(VAE(4), VAE_SETTINGS),
+    "autoencoder": lambda: Autoencoding(Autoencoder(), {"learning_rate": 1e-3}),
+    "wgan": lambda: AdversarialGeneration(WGAN(8, 1, 4, 4), WGAN_SETTINGS),
+    "class_autoencoders": lambda: ClassAutoencoding(ClassAutoencoders(3, 784, 8, 4), {"learning_rate": 1e-3}),
 }
 
 
@@ -46,7 +55,8 @@ def patterns(count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
 def run(kind: str, output: Path, epochs: int = 2, count: int = 72, **options) -> dict[str, torch.Tensor]:
     compute.deterministic(7)
     plan = Plan(epochs, 24, 7, "one_cycle")
-    train(TASKS[kind](), plan, patterns(count, 1), patterns(60, 2), output, **options)
+    task = TASKS[kind]()
+    train(task, plan, task.arranged(*patterns(count, 1)), task.arranged(*patterns(60, 2)), output, **options)
     return load_file(output)
 
 
@@ -57,7 +67,7 @@ def same(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> boo
 @pytest.mark.parametrize("kind", TASKS)
 def test_same_seed_same_weights(kind, tmp_path):
     first = run(kind, tmp_path / "first.safetensors")
-    torch.rand(3)  # whatever else draws random numbers
+    torch.rand(3)  # other code may draw random numbers too
     assert same(first, run(kind, tmp_path / "second.safetensors"))
     assert not list(tmp_path.glob("*.checkpoint"))
     models.load(tmp_path / "first.safetensors")
@@ -155,7 +165,7 @@ def test_other_settings_or_a_damaged_checkpoint_start_afresh(tmp_path, monkeypat
 def test_divergence_is_an_error_that_says_so(tmp_path):
     compute.deterministic(0)
     with pytest.raises(InputError, match="'model' diverged in epoch 1"):
-        task = Classification(PlainResNet(2, classes=3), float("inf"))
+        task = Classification(PlainResNet(2, classes=3), {"learning_rate": float("inf")})
         train(task, Plan(1, 24, 0), patterns(48, 1), patterns(30, 2), tmp_path / "model.safetensors")
 
 
@@ -167,21 +177,75 @@ def test_schedules():
 
 
 def test_the_beta_of_the_vae_is_annealed():
-    task = VariationalAutoencoding(VAE(4), 1e-3, annealing=10)
+    task = VariationalAutoencoding(VAE(4), VAE_SETTINGS)
     for number, beta in [(0, 0.11), (4, 0.51), (20, 1.0)]:
         values = task.step(Batch(*patterns(24, 1), number, torch.Generator()))
         assert values["beta"].item() == pytest.approx(beta)
         torch.testing.assert_close(values["loss"], values["squared_error"] + values["beta"] * values["kl"])
 
 
-def test_figures(tmp_path):
-    from deduce.model_figures import picture_grid, training_curves
+@pytest.fixture
+def dataset(monkeypatch):
+    """Three classes of 28 × 28 pixels: 300 training and 60 validation images."""
+    splits = {"train": patterns(300, 1), "validation": patterns(60, 2)}
+    monkeypatch.setattr(training, "load", lambda root, name, split: splits[split])
+    return replace(DATASETS["mnist"], classes=("upper", "middle", "lower"))
 
+
+SETTINGS = {"training_images": 240, "epochs": 1, "batch_size": 24, "schedule": "constant", "learning_rate": 0.05}
+
+
+def test_a_model_is_trained_by_its_registered_name(dataset, tmp_path):
+    settings = SETTINGS | {"width": 2, "coefficient": 3.0}
+    record = training.fit("ddu", settings, dataset, "data", tmp_path / "ddu.safetensors", seed=7)
+    network = models.load(tmp_path / "ddu.safetensors")
+    assert network.arguments == {"width": 2, "channels": 1, "classes": 3, "size": 28, "coefficient": 3.0}
+    assert list(record["epoch"]) == [1] and list(pd.read_csv(tmp_path / "ddu.csv")) == list(record)
+    again = training.fit("ddu", settings, dataset, "data", tmp_path / "again.safetensors", seed=7)
+    assert same(load_file(tmp_path / "ddu.safetensors"), load_file(tmp_path / "again.safetensors"))
+    assert again.drop(columns="seconds").equals(record.drop(columns="seconds"))
+    training.fit("ddu", settings, dataset, "data", tmp_path / "other.safetensors", seed=8)
+    assert not same(load_file(tmp_path / "ddu.safetensors"), load_file(tmp_path / "other.safetensors"))
+
+
+def test_a_task_uses_as_many_images_as_configured(dataset, tmp_path, monkeypatch):
+    counts = {}
+
+    def count(task, plan, training, validation, output, settings):
+        counts[type(task).__name__] = len(training[0]), len(validation[0])
+
+    monkeypatch.setattr(training, "train", count)
+    training.fit("autoencoder", SETTINGS, dataset, "data", tmp_path / "a.safetensors", seed=1)
+    class_settings = SETTINGS | {"hidden": 8, "latent": 4, "training_images": 90}
+    training.fit("class_autoencoders", class_settings, dataset, "data", tmp_path / "c.safetensors", seed=1)
+    # A fifth as many validation images: 48. Class autoencoders use all, in rows of one image of each of three classes.
+    assert counts == {"Autoencoding": (240, 48), "ClassAutoencoding": (30, 20)}
+
+
+def test_densities_are_fitted_without_epochs(dataset, tmp_path):
+    """They are fitted on features of the classifier that they need; their record has no epochs to draw."""
+    torch.manual_seed(0)
+    classifier = PlainResNet(2, classes=3).eval()
+    output = tmp_path / "density.safetensors"
+    record = training.fit("density", {"training_images": 240}, dataset, "data", output, seed=1, classifier=classifier)
+    assert list(record) == ["jitter", "lower_quartile", "median", "upper_quartile"] and len(record) == 1
+    images, labels = (part[:240] for part in patterns(300, 1))
+    features = features_of(classifier, images)
+    expected = ClassDensities.fit(features, labels, 3)
+    assert same(load_file(output), expected.state_dict())
+    quartiles = np.quantile(expected.log_density(features, labels), [0.25, 0.5, 0.75])
+    np.testing.assert_allclose(record.iloc[0, 1:].to_numpy(float), quartiles, rtol=1e-9)
+    assert not output.with_suffix(".checkpoint").exists()
+
+
+def test_training_curves_and_pictures(tmp_path):
     compute.deterministic(0)
     plan = Plan(2, 24, 0)
     record = train(TASKS["plain"](), plan, patterns(48, 1), patterns(30, 2), tmp_path / "plain.safetensors")
-    figure = training_curves({"plain": record})
+    without_epochs = pd.DataFrame({"jitter": [0.0]})
+    figure = figures.training(SimpleNamespace(records={"plain": record, "density": without_epochs}))
     assert [axis.get_title() for axis in figure.axes] == ["plain: loss", "plain: accuracy"]
     assert len(figure.axes[1].lines) == 2  # training and validation
-    picture = picture_grid(patterns(6, 0)[0], 3, ["above", "below"]).axes[0].get_images()[0].get_array()
-    assert picture.shape == (56, 84)
+    pictures = dict.fromkeys(("originals", "vae", "autoencoder"), patterns(3, 0)[0].numpy())
+    figure = figures.reconstructions(SimpleNamespace(pictures=pictures))
+    assert figure.axes[0].get_images()[0].get_array().shape == (3 * 28, 3 * 28)

@@ -21,7 +21,7 @@ def textbook_scores(
 ) -> Tensor:
     """images: (n, 1, 28, 28); starts: (n, restarts, latent) → the least loss over the restarts, (n,)."""
     best = torch.full((len(images),), torch.inf).to(images)
-    wanted = wgan.critic.features(images).detach()
+    features_of_images = wgan.critic.features(images).detach()
     rate = step_size
     for restart in range(starts.shape[1]):
         latent = starts[:, restart].clone().requires_grad_()
@@ -30,9 +30,11 @@ def textbook_scores(
         for step in range(steps):
             latent.grad = None
             wgan.zero_grad()
-            made = wgan.generator(latent)
-            by_pixel = (images - made).abs().sum((1, 2, 3))
-            losses = by_pixel + feature_weight * (wanted - wgan.critic.features(made)).abs().sum((1, 2, 3))
+            generated = wgan.generator(latent)
+            by_pixel = (images - generated).abs().sum((1, 2, 3))
+            losses = by_pixel + feature_weight * (features_of_images - wgan.critic.features(generated)).abs().sum(
+                (1, 2, 3)
+            )
             losses.sum().backward()
             with torch.no_grad():
                 latent -= rate * latent.grad

@@ -1,11 +1,11 @@
-"""The figures: of the paper, and of what its tables average over. One palette, one style, PNG and PDF of each.
+"""The builders of a run's figures, in one palette and one style; deduce/evaluation/catalogue.py lists them.
 
 The colours are Okabe and Ito's, which people with any colour vision can tell apart; methods also differ in marker.
 """
 
 import math
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count, cycle
 from typing import Any
 
 import matplotlib
@@ -16,218 +16,157 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from deduce.artifacts import atomic
-from deduce.evaluation import paper, summary
-from deduce.evaluation.metrics import PAPER, THRESHOLDS
-from deduce.shards import Pairs, Shard
+from deduce.evaluation import paper, statistics, summary, tables
+from deduce.evaluation.metrics import METRICS, THRESHOLDS
+from deduce.evaluation.run import Run
 
 PALETTE = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000"]
 MARKERS = ["o", "s", "^", "D", "v", "P", "X", "*"]
 GREY = "#666666"
 STYLE: dict[Any, Any] = {
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titlesize": 10,
-    "axes.grid": True,
-    "grid.color": "#dddddd",
-    "grid.linewidth": 0.6,
-    "axes.axisbelow": True,
-    "figure.constrained_layout.use": True,
-    "pdf.fonttype": 42,  # text stays text
-}
-STORED = {"features": "feature_map", "reconstructions": "vae_reconstructions"}  # artefact to figure
+    "font.size": 9, "axes.titlesize": 10, "axes.spines.top": False, "axes.spines.right": False,
+    "axes.grid": True, "axes.axisbelow": True, "grid.color": "#dddddd", "grid.linewidth": 0.6,
+    "figure.constrained_layout.use": True, "pdf.fonttype": 42,  # TrueType: text in a PDF can be selected
+}  # fmt: skip
 
 
-class Pictures:
-    """The images of one test set as matplotlib shows them, by image index and target."""
-
-    def __init__(self, pairs: Pairs, shards: dict[str, Shard]) -> None:
-        self.label = {int(image): int(label) for image, label in zip(pairs.image, pairs.label, strict=True)}
-        self._original = {int(image): row for row, image in enumerate(pairs.image)}
-        self._row = {(int(i), int(t)): row for row, (i, t) in enumerate(zip(pairs.image, pairs.target, strict=True))}
-        self._pairs, self._shards = pairs, shards
-
-    def original(self, image: int) -> np.ndarray:
-        return pixels(self._pairs.original[self._original[image]])
-
-    def made(self, method: str, image: int, target: int) -> np.ndarray | None:
-        """The method's counterfactual, or None if it found none."""
-        shard, row = self._shards[method], self._row[image, target]
-        return pixels(shard.counterfactual[row]) if shard.found[row] else None
-
-
-def draw(stem: str | Path, make: Callable[..., Figure], *arguments: Any, **options: Any) -> None:
-    """`stem`.png and `stem`.pdf of a figure; the same bytes for the same data."""
+def draw(stem: Any, data: Mapping[str, Any], build: Callable[..., Figure], *arguments: Any) -> None:
+    """`stem`.png and .pdf of the figure that `build` returns, the same bytes for the same data; and `data` as .json."""
     with matplotlib.rc_context(STYLE):
-        figure = make(*arguments, **options)
-        # No dates in the files, so that running again changes nothing.
-        for suffix, metadata in ((".png", {"Software": None}), (".pdf", {"CreationDate": None, "Producer": None})):
-            with atomic(Path(stem).with_suffix(suffix)) as temporary:
+        figure = build(*arguments)
+        # Without dates, running again gives the same files.
+        for suffix, metadata in (("png", {"Software": None}), ("pdf", {"CreationDate": None, "Producer": None})):
+            with atomic(f"{stem}.{suffix}") as temporary:
                 figure.savefig(temporary, dpi=160, metadata=metadata)
-            figure.set_layout_engine("none")  # laid out once: the second format is the same picture
+            figure.set_layout_engine("none")  # keep the layout of the first format
         plt.close(figure)
+    tables.write_json(f"{stem}.json", data)
 
 
-def colours(methods: list[str]) -> dict[str, str]:
-    return {method: PALETTE[position % len(PALETTE)] for position, method in enumerate(methods)}
+def styled(names: Iterable[str]) -> list[tuple[int, str, str, str]]:
+    """Each method's position, name in the config, colour and marker."""
+    return list(zip(count(), names, cycle(PALETTE), cycle(MARKERS)))
 
 
-def markers(methods: list[str]) -> dict[str, str]:
-    return {method: MARKERS[position % len(MARKERS)] for position, method in enumerate(methods)}
+def interval(mean: float, low: float, high: float) -> list[list[float]]:
+    """The lengths of an error bar that reaches from `low` to `high`."""
+    return [[max(mean - low, 0)], [max(high - mean, 0)]]
+
+
+def method_rows(axis: Any, names: Sequence[str], top: float = -0.5) -> None:
+    """One row per name along the y axis, the first on top."""
+    axis.set_yticks(range(len(names)), names)
+    axis.set_ylim(len(names) - 0.5, top)
 
 
 def pixels(image: np.ndarray) -> np.ndarray:
-    """(channels, height, width) as matplotlib wants it."""
+    """An image (channels, height, width) in the shape that matplotlib expects."""
     return image[0] if len(image) == 1 else np.moveaxis(image, 0, -1)
 
 
-def _show(axis: Any, image: np.ndarray | None, text: str = "") -> None:
-    axis.set(xticks=[], yticks=[])
-    axis.grid(False)
-    axis.spines[:].set_visible(image is None)
-    if image is None:
-        axis.text(0.5, 0.5, text, ha="center", va="center", color=GREY, transform=axis.transAxes)
-        axis.spines[:].set(color="#cccccc", linestyle=":")
-        axis.set_box_aspect(1)
-    else:
-        axis.imshow(image, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+def _image_rows(rows: Sequence[tuple[str, Sequence[np.ndarray | None]]], titles: Mapping[int, list[str]],
+                size: tuple[float, float]) -> Figure:  # fmt: skip
+    """Rows of images beside their names, None for an image that was not found; `titles`, by row, stand above images."""
+    figure, axes = plt.subplots(len(rows), len(rows[0][1]), figsize=size, squeeze=False)
+    for line, (name, images) in zip(axes, rows, strict=True):
+        for axis, image in zip(line, images, strict=False):
+            axis.set(xticks=[], yticks=[])
+            axis.grid(False)
+            axis.spines[:].set_visible(image is None)
+            if image is None:
+                axis.text(0.5, 0.5, "not found", ha="center", va="center", color=GREY, transform=axis.transAxes)
+                axis.spines[:].set(color="#cccccc", linestyle=":")
+                axis.set_box_aspect(1)
+            else:
+                axis.imshow(pixels(image), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+        for axis in line[len(images) :]:
+            axis.set_axis_off()
+        line[0].set_ylabel(name, rotation=0, ha="right", va="center", labelpad=8)
+    for row, texts in titles.items():
+        for axis, text in zip(axes[row], texts, strict=False):
+            axis.set_title(text)
+    return figure
 
 
 def _plain_ticks(axis: Any) -> None:
-    """Ticks of a logarithmic axis that read as plain numbers, also where it spans less than a decade."""
+    """Ticks of a logarithmic axis as plain numbers, also where the axis spans less than a decade."""
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_major_formatter("{x:g}")
     axis.set_minor_formatter(NullFormatter())
 
 
-def grid(pictures: Pictures, pairs: list[tuple[int, int]], names: dict[str, str]) -> Figure:
+def _examples(run: Run, preferred: list[tuple[int, int]], methods: Iterable[str]) -> tuple[list[str], list]:
+    """Pairs of the first test set as titles, and named rows of images: originals and each method's counterfactuals."""
+    pairs = run.pairs(run.first_seed)
+    place = {pair: row for row, pair in enumerate(zip(pairs.image.tolist(), pairs.target.tolist(), strict=True))}
+    rows = [place[pair] for pair in tables.choose_pairs(run.results, preferred)]
+    images: list[tuple[str, list]] = [("original", list(pairs.original[rows]))]
+    for method in methods:
+        shard = run.shard(method, run.first_seed)
+        images.append((run.names[method], [shard.counterfactual[row] if shard.found[row] else None for row in rows]))
+    return [f"{pairs.label[row]} → {pairs.target[row]}" for row in rows], images
+
+
+def grid(run: Run) -> Figure:
     """Figure 3: a column per pair, the original on top and each method's counterfactual below it."""
-    figure, axes = plt.subplots(
-        1 + len(names), len(pairs), figsize=(1.15 * len(pairs) + 0.9, 1.15 * (1 + len(names)) + 0.3), squeeze=False
-    )
-    for column, (image, target) in enumerate(pairs):
-        _show(axes[0, column], pictures.original(image))
-        axes[0, column].set_title(f"{pictures.label[image]} → {target}")
-        for line, method in enumerate(names, start=1):
-            _show(axes[line, column], pictures.made(method, image, target), "not found")
-    for axis, name in zip(axes[:, 0], ["original", *names.values()], strict=True):
-        _name_row(axis, name)
-    return figure
+    titles, images = _examples(run, paper.TABLE3_PAIRS, run.names)
+    return _image_rows(images, {0: titles}, (1.15 * len(titles) + 0.9, 1.15 * len(images) + 0.3))
 
 
-def examples(pictures: Pictures, pairs: list[tuple[int, int]], method: str, name: str) -> Figure:
+def examples(run: Run, method: str) -> Figure:
     """Appendix C: rows of originals, each with the method's counterfactuals below."""
-    columns = min(6, len(pairs))
-    lines = math.ceil(len(pairs) / columns)
-    figure, axes = plt.subplots(2 * lines, columns, figsize=(1.15 * columns + 0.9, 2.45 * lines), squeeze=False)
-    for axis in axes.flat:
-        axis.set_axis_off()
-    for position, (image, target) in enumerate(pairs):
-        line, column = divmod(position, columns)
-        shown = (pictures.original(image), pictures.made(method, image, target))
-        for axis, picture in zip(axes[2 * line : 2 * line + 2, column], shown, strict=True):
-            axis.set_axis_on()
-            _show(axis, picture, "not found")
-        axes[2 * line, column].set_title(f"{pictures.label[image]} → {target}")
-    for line in range(lines):
-        _name_row(axes[2 * line, 0], "original")
-        _name_row(axes[2 * line + 1, 0], name)
-    return figure
+    titles, images = _examples(run, paper.ADDITIONAL_PAIRS, [method])
+    columns = min(6, len(titles))
+    starts = range(0, len(titles), columns)
+    rows = [(name, row[start : start + columns]) for start in starts for name, row in images]
+    above = {2 * line: titles[start : start + columns] for line, start in enumerate(starts)}
+    return _image_rows(rows, above, (1.15 * columns + 0.9, 2.45 * len(starts)))
 
 
-def _name_row(axis: Any, name: str) -> None:
-    axis.set_ylabel(name, rotation=0, ha="right", va="center", labelpad=8)
+def vae_reconstructions(run: Run) -> Figure:
+    """Appendix B: originals, sampled reconstructions if they were stored, and the mean of many."""
+    stored = run.reconstructions
+    samples = [(f"sample {number}", images) for number, images in enumerate(stored.get("samples", []), start=1)]
+    rows = [("original", stored["original"]), *samples, ("mean", stored["mean"])]
+    return _image_rows(rows, {}, (0.95 * len(stored["original"]) + 0.8, 0.95 * len(rows)))
 
 
-def distributions(table: pd.DataFrame, names: dict[str, str]) -> Figure:
-    """The values that table 1 averages: per method, over the pairs that every method found."""
-    metrics = [metric for metric in PAPER if table[metric.name].notna().any()]
-    chosen = table[summary.common(table)]
-    title = f"pairs that every method found (n = {len(chosen) // max(len(names), 1)})"
-    if chosen.empty:
-        chosen, title = table[table["found"]], "pairs that each method found (none was found by all)"
-    figure, axes = plt.subplots(1, len(metrics), figsize=(3.1 * len(metrics), 3.3), squeeze=False)
-    palette = colours(list(names))
-    for axis, metric in zip(axes[0], metrics, strict=True):
-        for position, method in enumerate(names):
-            values = chosen.loc[chosen["method"] == method, metric.name].dropna().to_numpy(float)
-            if not len(values):
-                continue
-            # Logarithms are what the eye sees on this axis, so that the shapes are estimated there.
-            shown = np.log10(np.maximum(values, 0.5))
-            if len(values) > 1 and np.ptp(shown) > 0:
-                body = axis.violinplot(shown, [position], widths=0.85, showextrema=False)["bodies"][0]
-                body.set(facecolor=palette[method], alpha=0.55, edgecolor=palette[method])
-            low, middle, high = np.percentile(shown, [25, 50, 75])
-            axis.vlines(position, low, high, color="black", linewidth=3)
-            axis.plot(position, middle, "o", color="white", markeredgecolor="black", markersize=5)
-            mean = np.log10(max(values.mean(), 0.5))
-            axis.plot(position, mean, "_", color="black", markersize=18, markeredgewidth=1.5)
-        low, high = axis.get_ylim()
-        ticks = [tick for tick in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if low <= np.log10(tick) <= high]
-        if len(ticks) > 1:
-            axis.set_yticks(np.log10(ticks), [str(tick) for tick in ticks])
-        else:  # all values are close together
-            axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{10**value:.3g}"))
-        crowded = len("".join(names.values())) > 24
-        axis.set_xticks(range(len(names)), list(names.values()), rotation=25 if crowded else 0)
-        axis.set_title(f"{metric.text} (log scale)")
-        axis.grid(axis="x", visible=False)
-    figure.suptitle(f"{title}; bar: quartiles, circle: median, dash: mean", fontsize=9, color=GREY)
-    return figure
-
-
-def success_rates(success: pd.DataFrame, names: dict[str, str]) -> Figure:
-    """How often each method finds a counterfactual: all test sets with the Wilson interval, and each set."""
-    figure, axis = plt.subplots(figsize=(5.2, 0.55 * len(names) + 1.1))
-    palette, shapes = colours(list(names)), markers(list(names))
-    for position, method in enumerate(names):
-        part = success[success["method"] == method]
-        overall = part[part["seed"].astype(str) == "all"].iloc[0]
-        sets = part[part["seed"].astype(str) != "all"]
-        rate = 100 * overall["success"]
-        spread = [[max(rate - 100 * overall["wilson_low"], 0)], [max(100 * overall["wilson_high"] - rate, 0)]]
-        axis.plot(100 * sets["success"], np.full(len(sets), position + 0.24), "|", color=GREY, markersize=7)
-        axis.errorbar(rate, position, xerr=spread, fmt=shapes[method], color=palette[method], capsize=4, markersize=7)
+def success_rates(run: Run) -> Figure:
+    """How often each method finds a counterfactual: over all test sets, with the Wilson interval, and in each set."""
+    percentages = summary.success(run.results).set_index("method")[["success", "wilson_low", "wilson_high"]] * 100
+    figure, axis = plt.subplots(figsize=(5.2, 0.55 * len(run.names) + 1.1))
+    for position, method, colour, marker in styled(run.names):
+        *sets, (rate, low, high) = percentages.loc[method].to_numpy()  # the row of all test sets comes last
+        axis.plot([row[0] for row in sets], np.full(len(sets), position + 0.24), "|", color=GREY, markersize=7)
+        bars = interval(rate, low, high)
+        axis.errorbar(rate, position, xerr=bars, fmt=marker, color=colour, capsize=4, markersize=7)
         axis.annotate(f"{rate:.1f} %", (rate, position), (0, 7), textcoords="offset points", ha="center", fontsize=8)
-    axis.set_yticks(range(len(names)), list(names.values()))
-    axis.set_ylim(len(names) - 0.5, -0.6)
-    axis.set_xlim(right=103)
-    axis.set_xlabel("pairs found in % (95 % Wilson interval; ticks: test sets)")
+    method_rows(axis, list(run.names.values()), top=-0.6)
+    axis.set(xlim=(None, 103), xlabel="pairs found in % (95 % Wilson interval; ticks: test sets)")
     return figure
 
 
-def thresholds(table: pd.DataFrame, names: dict[str, str]) -> Figure:
-    """Mean L0 against how much a pixel must differ to count: what exact inequality hides."""
-    frame = summary.thresholded(table)
+def thresholds(run: Run) -> Figure:
+    """Mean L0 against the difference that a pixel needs to count as changed. The paper counts any difference."""
+    frame = summary.thresholded(run.results)
     figure, axis = plt.subplots(figsize=(5.2, 3.4))
-    palette, shapes = colours(list(names)), markers(list(names))
-    levels = [0.0, *THRESHOLDS]
-    for method, name in names.items():
-        part = frame[frame["method"] == method].set_index("threshold").loc[levels]
-        axis.errorbar(
-            range(len(levels)),
-            part["l0"],
-            part["l0_std"].fillna(0),
-            marker=shapes[method],
-            color=palette[method],
-            capsize=3,
-            label=name,
-        )
-    axis.set_yscale("log")
+    for _, method, colour, marker in styled(run.names):
+        part = frame[frame["method"] == method]  # from the lowest threshold on
+        look: dict[str, Any] = {"marker": marker, "color": colour, "capsize": 3, "label": run.names[method]}
+        axis.errorbar(range(len(part)), part["l0"], part["l0_std"].fillna(0), **look)
+    axis.set(xlabel="a pixel counts as changed if it differs by more than", ylabel="mean L0 (log scale)", yscale="log")
     _plain_ticks(axis.yaxis)
-    axis.set_xticks(range(len(levels)), ["0 (paper)", *[f"{level:g}" for level in THRESHOLDS]])
-    axis.set_xlabel("a pixel counts as changed if it differs by more than")
-    axis.set_ylabel("mean L0 (log scale)")
+    axis.set_xticks(range(1 + len(THRESHOLDS)), ["0 (paper)", *[f"{level:g}" for level in THRESHOLDS]])
     axis.legend(frameon=False, ncols=2)
     return figure
 
 
-def targets(by_target: pd.DataFrame, names: dict[str, str]) -> Figure:
-    """Mean L1 and failures by target class: which digits are hard to reach."""
+def targets(run: Run) -> Figure:
+    """Mean L1 and failures by target class: which classes are hard to reach."""
+    by_target, names = run.by_target, run.names
     figure, axes = plt.subplots(1, 2, figsize=(8.4, 0.5 * len(names) + 1.5))
     classes = sorted(by_target["target"].unique())
     for axis, column, title, decimals in (
@@ -235,15 +174,14 @@ def targets(by_target: pd.DataFrame, names: dict[str, str]) -> Figure:
         (axes[1], "failure", "failure in %", 0),
     ):
         values = by_target.pivot(index="method", columns="target", values=column).reindex(list(names))[classes]
-        # Methods differ by factors in L1: the shade compares targets within a method, the number says how much.
+        # Methods differ by factors in L1, so the shade compares targets within a method; the numbers compare methods.
         largest = values.max(axis=1).replace(0, 1) if column == "l1" else pd.Series(100.0, values.index)
         shade = values.div(largest, axis=0).to_numpy(float)
         axis.imshow(shade, cmap="Blues", vmin=0, vmax=1.3, aspect="auto")
         for (line, place), share in np.ndenumerate(shade):
             text = "–" if np.isnan(share) else f"{values.iloc[line, place]:.{decimals}f}"
-            axis.text(
-                place, line, text, ha="center", va="center", fontsize=7.5, color="white" if share > 0.85 else "black"
-            )
+            colour = "white" if share > 0.85 else "black"
+            axis.text(place, line, text, ha="center", va="center", fontsize=7.5, color=colour)
         axis.set_xticks(range(len(classes)), [str(c) for c in classes])
         axis.set_yticks(range(len(names)), list(names.values()))
         axis.set(title=title, xlabel="target class")
@@ -252,112 +190,171 @@ def targets(by_target: pd.DataFrame, names: dict[str, str]) -> Figure:
     return figure
 
 
-def beside_paper(frame: pd.DataFrame, names: dict[str, str]) -> Figure:
+def beside_paper(run: Run) -> Figure:
     """Table 1 of this run and of the paper, with the standard deviations over the test sets."""
-    metrics = [m for m in ("agan", "l0", "l1", "failure") if frame.loc[frame["metric"] == m, "run"].notna().any()]
-    shown = [method for method in names if method in set(frame["method"])]
-    figure, axes = plt.subplots(1, max(len(metrics), 1), figsize=(2.6 * max(len(metrics), 1), 3.0), squeeze=False)
-    palette = colours(list(names))
-    headings = {"agan": "AGAN", "l0": "L0 (log scale)", "l1": "L1 (log scale)", "failure": "failure in %"}
-    for axis, metric in zip(axes[0], metrics, strict=False):
-        part = frame[frame["metric"] == metric].set_index("method").loc[shown]
-        for position, (method, row) in enumerate(part.iterrows()):
-            colour = palette[str(method)]
-            axis.errorbar(
-                position - 0.13,
-                row["run"],
-                row["run_std"] if row["run_std"] > 0 else None,
-                fmt="o",
-                color=colour,
-                capsize=3,
-            )
-            axis.errorbar(
-                position + 0.13,
-                row["paper"],
-                row["paper_std"] or None,
-                fmt="o",
-                color=colour,
-                capsize=3,
-                markerfacecolor="white",
-            )
-        if metric in ("l0", "l1"):
+    frame = tables.beside_paper(run.table1, paper.TABLE1).set_index(["metric", "method"])
+    metrics = [m for m in ("agan", "l0", "l1", "failure") if m in frame.index and frame.loc[m, "run"].notna().any()]
+    styles = [style for style in styled(run.names) if style[1] in paper.TABLE1]
+    figure, axes = plt.subplots(1, len(metrics), figsize=(2.6 * len(metrics), 3.0), squeeze=False)
+    for axis, metric in zip(axes[0], metrics, strict=True):
+        for position, (_, method, colour, _) in enumerate(styles):
+            row = frame.loc[metric, method]
+            look = {"fmt": "o", "color": colour, "capsize": 3}
+            axis.errorbar(position - 0.13, row["run"], row["run_std"] if row["run_std"] > 0 else None, **look)
+            axis.errorbar(position + 0.13, row["paper"], row["paper_std"] or None, markerfacecolor="white", **look)
+        if logarithmic := metric in ("l0", "l1"):
             axis.set_yscale("log")
             _plain_ticks(axis.yaxis)
-        axis.set_title(headings[metric])
-        axis.set_xticks(range(len(shown)), [names[method] for method in shown], rotation=30)
-        axis.set_xlim(-0.5, len(shown) - 0.5)
+        axis.set_title(METRICS[metric].text + (" (log scale)" if logarithmic else ""))
+        axis.set_xticks(range(len(styles)), [run.names[style[1]] for style in styles], rotation=30)
+        axis.set_xlim(-0.5, len(styles) - 0.5)
         axis.grid(axis="x", visible=False)
-    figure.suptitle(
-        "filled: this run; hollow: the paper; bars: standard deviation over the test sets", fontsize=9, color=GREY
-    )
+    title = "filled: this run; hollow: the paper; bars: standard deviation over the test sets"
+    figure.suptitle(title, fontsize=9, color=GREY)
     return figure
 
 
-def times(timing: pd.DataFrame, names: dict[str, str]) -> Figure:
+def points(run: Run, metric: str) -> Figure:
+    """The values behind table 1's means: every point, each test set's mean, the mean and its interval over images."""
+    measured, names = run.results[run.results[metric].notna()], run.names
+    chosen, which = measured[summary.common(run.results)[measured.index]], "found by every method"
+    if chosen.empty:
+        chosen, which = measured[measured["found"]], "found by the method (none by all)"
+    figure, axis = plt.subplots(figsize=(8.2, 0.72 * len(names) + 1.1))
+    random = np.random.default_rng(0)  # spreads points across their method's line; their values stay
+    for position, method, colour, marker in styled(names):
+        part = chosen[chosen["method"] == method]
+        if part.empty:
+            continue
+        values = part[metric].to_numpy(float)
+        across = position + random.uniform(-0.3, 0.3, len(values))
+        size, alpha = (3, 0.2) if len(values) > 500 else (5, 0.45)
+        axis.plot(values, across, ".", color=colour, alpha=alpha, markersize=size, rasterized=True)
+        means = part.groupby("seed")[metric].mean()
+        axis.plot(means, np.full(len(means), position), "|", color="black", markersize=13, markeredgewidth=1.2)
+        mean = values.mean()
+        ends = statistics.bootstrap(values, statistics.images(part)) if len(values) > 1 else (mean, mean)
+        axis.errorbar(mean, position, xerr=interval(mean, *ends), fmt=marker, color=colour, capsize=5, zorder=5,
+                      markersize=8, markeredgecolor="black", ecolor="black")  # fmt: skip
+    _readable_scale(axis, chosen[metric])
+    method_rows(axis, list(names.values()))
+    axis.grid(axis="y", visible=False)
+    axis.set_xlabel(f"{METRICS[metric].text} of the {len(chosen[summary.PAIR].drop_duplicates())} pairs {which}")
+    return figure
+
+
+def _readable_scale(axis: Any, values: pd.Series) -> None:
+    """Where values differ by factors: logarithmic from 1 on, and linear below, as a counterfactual may have 0."""
+    low, middle, high = values.quantile([0.05, 0.5, 1]).to_numpy(float)
+    if high > 10 * middle or middle > 5 * max(low, 0.1):
+        axis.set_xscale("symlog", linthresh=1, linscale=0.3)
+        ticks = [0] + [factor * 10**power for power in range(4) for factor in (1, 2, 5)]
+        axis.set_xticks([tick for tick in ticks if tick <= 1.3 * values.max()])
+        axis.xaxis.set_major_formatter("{x:g}")
+        axis.xaxis.set_minor_locator(NullLocator())
+        axis.set_xlim(left=0 if values.min() < 1 else 0.8 * values.min())
+
+
+def times(run: Run) -> Figure:
     """Table 2's run times: every timed pair, the mean, and the paper's mean where it has one."""
-    shown = [method for method in names if method in set(timing["method"])]
-    figure, axis = plt.subplots(figsize=(5.2, 0.6 * len(shown) + 1.2))
-    palette, shapes = colours(list(names)), markers(list(names))
-    for position, method in enumerate(shown):
-        seconds = timing.loc[timing["method"] == method, "seconds"].to_numpy(float)
-        spread = np.linspace(-0.18, 0.18, len(seconds)) if len(seconds) > 1 else np.zeros(1)
-        axis.plot(seconds, position + spread, ".", color=palette[method], alpha=0.5, markersize=4)
-        axis.plot(
-            seconds.mean(), position, shapes[method], color=palette[method], markeredgecolor="black", markersize=8
-        )
-        if method in paper.TABLE2:
-            axis.plot(paper.TABLE2[method][0], position, "|", color="black", markersize=14)
-    axis.set_xscale("log")
+    seconds = {method: part["seconds"].to_numpy(float) for method, part in run.timing.groupby("method")}
+    styles = [style for style in styled(run.names) if style[1] in seconds]
+    printed = paper.TABLE2 if run.dataset.paper else {}
+    figure, axis = plt.subplots(figsize=(5.2, 0.6 * len(styles) + 1.2))
+    for position, (_, method, colour, marker) in enumerate(styles):
+        values = seconds[method]
+        spread = np.linspace(-0.18, 0.18, len(values)) if len(values) > 1 else np.zeros(1)
+        axis.plot(values, position + spread, ".", color=colour, alpha=0.5, markersize=4)
+        axis.plot(values.mean(), position, marker, color=colour, mec="black", markersize=8)
+        if method in printed:
+            axis.plot(printed[method][0], position, "|", color="black", markersize=14)
+    scale = "log scale; bar: the paper's mean" if printed else "log scale"
+    axis.set(xscale="log", xlabel=f"seconds for one counterfactual ({scale})")
     _plain_ticks(axis.xaxis)
-    axis.set_yticks(range(len(shown)), [names[method] for method in shown])
-    axis.set_ylim(len(shown) - 0.5, -0.5)
-    axis.set_xlabel("seconds for one counterfactual (log scale; bar: the paper's mean)")
+    method_rows(axis, [run.names[style[1]] for style in styles])
     return figure
 
 
-def reconstructions(stored: dict[str, np.ndarray]) -> Figure:
-    """Appendix B: originals, some sampled reconstructions (if there are any), and the mean of many."""
-    lines = [("original", stored["original"])]
-    lines += [(f"sample {number}", images) for number, images in enumerate(stored.get("samples", []), start=1)]
-    lines.append(("mean", stored["mean"]))
-    count = len(stored["original"])
-    figure, axes = plt.subplots(len(lines), count, figsize=(0.95 * count + 0.8, 0.95 * len(lines)), squeeze=False)
-    for line, (name, images) in zip(axes, lines, strict=True):
-        for axis, image in zip(line, images, strict=True):
-            _show(axis, pixels(image))
-        _name_row(line[0], name)
-    return figure
-
-
-def feature_map(stored: dict[str, np.ndarray]) -> Figure:
+def feature_map(run: Run) -> Figure:
     """Figure 2 from real features: two classes in the plane that separates them best, their Gaussians, the decision
-    boundary between them, and the way of one counterfactual across it.
+    boundary between them, and the path of one search across it.
 
-    `stored`: points (n, 2), point_class (n,), means (k, 2), covariances (k, 2, 2), classes (k,), path (steps + 1, 2),
-    and boundary (3,), the line a x + b y + c = 0 of equal logits in this plane.
+    From points (n, 2), point_class (n,), means (k, 2), covariances (k, 2, 2), classes (k,), path (steps + 1, 2), and
+    boundary (3,), the line a x + b y + c = 0 of equal logits in this plane.
     """
+    stored = run.features
     figure, axis = plt.subplots(figsize=(5.6, 4.4))
     for position, label in enumerate(stored["classes"]):
         colour = PALETTE[position]
-        own = stored["points"][stored["point_class"] == label]
-        axis.plot(*own.T, ".", color=colour, alpha=0.35, markersize=4, label=f"class {label}")
+        members = stored["points"][stored["point_class"] == label]
+        axis.plot(*members.T, ".", color=colour, alpha=0.35, markersize=4, label=f"class {label}")
         values, vectors = np.linalg.eigh(stored["covariances"][position])
         angle = math.degrees(math.atan2(vectors[1, 1], vectors[0, 1]))
         for deviations in (1, 2):
             width, height = 2 * deviations * np.sqrt(values[::-1])
-            axis.add_patch(
-                Ellipse(stored["means"][position], width, height, angle=angle, fill=False, color=colour, linewidth=1.4)
-            )
+            centre = stored["means"][position]
+            axis.add_patch(Ellipse(centre, width, height, angle=angle, fill=False, color=colour, linewidth=1.4))
     path = stored["path"]
     axis.plot(*path.T, "-", color="black", linewidth=1.2, label="path of the search")
     axis.plot(*path[0], "o", color="white", markeredgecolor="black", markersize=7, label="original")
     axis.plot(*path[-1], "*", color="black", markersize=12, label="counterfactual")
-    limits = axis.get_xlim(), axis.get_ylim()
+    x, y = np.array(axis.get_xlim()), np.array(axis.get_ylim())
     a, b, c = stored["boundary"]
-    ends = np.array(limits[0]) if abs(b) > abs(a) else np.array(limits[1])
-    other = -(a * ends + c) / b if abs(b) > abs(a) else -(b * ends + c) / a
-    line = (ends, other) if abs(b) > abs(a) else (other, ends)
+    line = (x, -(a * x + c) / b) if abs(b) > abs(a) else (-(b * y + c) / a, y)
     axis.plot(*line, "--", color=GREY, linewidth=1.2, label="decision boundary")
-    axis.set(xlim=limits[0], ylim=limits[1], xlabel="first direction in feature space", ylabel="second direction")
+    axis.set(xlim=x, ylim=y, xlabel="first direction in feature space", ylabel="second direction")
     axis.legend(frameon=False, fontsize=8)
+    return figure
+
+
+def training(run: Run) -> Figure:
+    """One row per model that was trained in epochs, one panel per recorded quantity."""
+    records = {model: record for model, record in run.records.items() if "epoch" in record}
+    panels: dict[str, dict[str, list[str]]] = {model: {} for model in records}
+    for model, record in records.items():
+        for name in record.columns.drop(["epoch", "seconds"], errors="ignore"):
+            panels[model].setdefault(name.removeprefix("validation_"), []).append(name)
+    rows, columns = max(len(panels), 1), max(map(len, panels.values()), default=1)
+    figure, axes = plt.subplots(rows, columns, figsize=(3 * columns, 2.1 * rows), squeeze=False)
+    for axis in axes.flat:
+        axis.set_axis_off()
+    for line, (model, quantities) in zip(axes, panels.items(), strict=False):
+        for axis, (quantity, names) in zip(line, quantities.items(), strict=False):
+            axis.set_axis_on()
+            for name, colour in zip(names, PALETTE, strict=False):
+                label = "validation" if name.startswith("validation_") else "training"
+                axis.plot(records[model]["epoch"], records[model][name], marker=".", color=colour, label=label)
+            axis.set_xlim(0.5, records[model]["epoch"].max() + 0.5)
+            axis.set_title(f"{model}: {quantity.replace('_', ' ')}", fontsize=9)
+            axis.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+            axis.tick_params(labelsize=8)
+            if len(names) > 1:
+                axis.legend(fontsize=7)
+        line[0].set_xlabel("epoch", fontsize=8)
+    return figure
+
+
+def wgan_samples(run: Run) -> Figure:
+    """Samples of the WGAN's generator, as many in a row as there are reconstructions."""
+    return _mosaic(run.pictures["samples"], len(run.pictures["originals"]))
+
+
+def reconstructions(run: Run) -> Figure:
+    """Test images, and below each its reconstructions."""
+    rows = {"original": "originals", "VAE": "vae", "autoencoder": "autoencoder"}
+    images = [run.pictures[name] for name in rows.values()]
+    return _mosaic(np.concatenate(images), len(images[0]), list(rows))
+
+
+def _mosaic(images: np.ndarray, columns: int, labels: list[str] | None = None) -> Figure:
+    """Images (n, channels, height, width) in [0, 1], row by row; n is a multiple of `columns`."""
+    count, channels, height, width = images.shape
+    rows = count // columns
+    tiles = images.clip(0, 1).reshape(rows, columns, channels, height, width)
+    picture = tiles.transpose(2, 0, 3, 1, 4).reshape(channels, rows * height, columns * width)
+    figure, axis = plt.subplots(figsize=(columns * 0.5 + 1, rows * 0.5))
+    axis.imshow(pixels(picture), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+    axis.set_xticks([])
+    axis.set_yticks([(row + 0.5) * height for row in range(rows)] if labels else [], labels or [])
+    axis.grid(False)
     return figure

@@ -1,31 +1,35 @@
-"""What is measured of a counterfactual, under one name each for the results table, the statistics and the figures."""
+"""The one registry of metrics: what is measured of a counterfactual, how it is written, which function scores it."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-# Two pixels differ in L0 by exact inequality, as in the paper. Beside it: by more than these amounts, because a
-# generative model's output differs a little everywhere.
+# Two pixels differ in L0 by exact inequality, as in the paper. L0 is also counted above these thresholds, because the
+# output of a generative model differs a little from the original everywhere.
 THRESHOLDS = (1e-6, 1e-4, 1e-2, 0.1)
 
 
 @dataclass(frozen=True)
 class Metric:
-    """One measure: how it is written, and which way is better."""
+    """One metric. A metric that needs models names its scorer; deduce/realism/score.py says what a scorer is."""
 
     name: str  # column of the results table
     text: str
     latex: str
     lower_is_better: bool = True
     decimals: int = 2
+    scorer: str = ""  # "module:function"
+    models: tuple[str, ...] = ()  # roles of the models that the scorer is given
 
 
 def threshold_column(threshold: float) -> str:
     return f"l0_above_{threshold:g}"
 
 
+OPINIONS = "deduce.realism.opinions"
+AUTOENCODERS = ("class_autoencoders",)
 PAPER = [
-    Metric("agan", "AGAN", r"\emph{AGAN}"),
+    Metric("agan", "AGAN", r"\emph{AGAN}", scorer="deduce.realism.anogan:score", models=("wgan",)),
     Metric("l0", "L0", "$L_0$"),
     Metric("l1", "L1", "$L_1$"),
 ]
@@ -33,22 +37,20 @@ FAILURE = Metric("failure", "failure in %", r"\emph{failure in \%}")
 BEYOND = [
     Metric("l2", "L2", "$L_2$"),
     Metric(threshold_column(1e-4), "L0 above 1e-4", "$L_0$ above $10^{-4}$"),
-    Metric("im1", "IM1", "IM1", decimals=3),
-    Metric("im2", "IM2", "IM2", decimals=3),
-    Metric("log_density", "log density", "log density", lower_is_better=False),
-]
-SCORES = ("agan", "im1", "im2", "log_density")  # columns that come from realism files
+    Metric("im1", "IM1", "IM1", decimals=3, scorer=f"{OPINIONS}:im1", models=AUTOENCODERS),
+    Metric("im2", "IM2", "IM2", decimals=3, scorer=f"{OPINIONS}:im2", models=AUTOENCODERS),
+    Metric("log_density", "log density", "log density", lower_is_better=False,
+           scorer=f"{OPINIONS}:log_density", models=("density", "classifier")),
+]  # fmt: skip
 METRICS = {metric.name: metric for metric in [*PAPER, FAILURE, *BEYOND]}
+SCORES = tuple(metric.name for metric in METRICS.values() if metric.scorer)  # columns of the realism files
+JUDGES = tuple(dict.fromkeys(role for metric in METRICS.values() for role in metric.models))  # models that score images
+SCORER_MODULES = sorted({METRICS[name].scorer.partition(":")[0] for name in SCORES})
 
 
 def distances(original: np.ndarray, counterfactual: np.ndarray) -> dict[str, np.ndarray]:
     """L0, L1, L2 and L0 at each threshold, of images (n, channels, height, width); each result is (n,)."""
-    n = len(original)
-    difference = (counterfactual.astype(np.float64) - original.astype(np.float64)).reshape(n, -1)
+    difference = (counterfactual.astype(np.float64) - original.astype(np.float64)).reshape(len(original), -1)
     size = np.abs(difference)
-    columns = {
-        "l0": (size > 0).sum(1),
-        "l1": size.sum(1),
-        "l2": np.sqrt((difference**2).sum(1)),
-    }
+    columns = {"l0": (size > 0).sum(1), "l1": size.sum(1), "l2": np.sqrt((difference**2).sum(1))}
     return columns | {threshold_column(threshold): (size > threshold).sum(1) for threshold in THRESHOLDS}

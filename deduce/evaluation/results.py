@@ -1,6 +1,7 @@
 """The results table: one row per method, test set, image and target, made from checked shards and scores."""
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,67 +11,78 @@ from deduce.evaluation.metrics import SCORES, distances
 from deduce.shards import ContractError, Pairs, Scores, Shard
 
 KEYS = ["method", "seed", "image", "target"]
+REFERENCES = ["kind", "seed", "image", "agan"]
 
 
 def rows(method: str, seed: int | str, pairs: Pairs, shard: Shard, scores: Scores | None, where: str) -> pd.DataFrame:
-    """The part of the results table that one shard gives; fails, naming `where`, unless it answers these pairs.
+    """One shard's rows of the results table; fails, naming `where`, unless the shard answers these pairs.
 
     Scores are optional: their columns are empty where realism was not measured.
     """
     if shard.metadata["method"] != method:
         raise ContractError(f"{where}: is a shard of method {shard.metadata['method']!r}, not of {method!r}")
     shard.answers(pairs, where)
-    table = pd.DataFrame(
-        {
-            "method": method,
-            "display_name": shard.metadata.get("display_name", method),
-            "seed": seed,
-            "image": shard.image,
-            "label": shard.label,
-            "target": shard.target,
-            "found": shard.found,
-            **distances(pairs.original, shard.counterfactual),
-            **{name: _score(scores, name, len(shard)) for name in SCORES},
-            "confidence": shard.confidence,
-            "iterations": pd.array(shard.iterations, dtype="Int64"),
-        }
-    )
+    scored = {} if scores is None else scores.values
+    display_name = shard.metadata.get("display_name", method)
+    columns: dict[str, Any] = {"method": method, "display_name": display_name, "seed": seed}
+    columns |= {name: getattr(shard, name) for name in ("image", "label", "target", "found")}
+    columns |= distances(pairs.original, shard.counterfactual)
+    columns |= {name: scored[name].astype(float) if name in scored else np.nan for name in SCORES}
+    columns |= {"confidence": shard.confidence, "iterations": pd.array(shard.iterations, dtype="Int64")}
     if shard.confidence_before is not None:
-        table["confidence_before"] = shard.confidence_before
-    for name in shard.unknown:
-        table[name] = pd.NA if name == "iterations" else np.nan
+        columns["confidence_before"] = shard.confidence_before
+    columns |= {name: pd.NA if name == "iterations" else np.nan for name in shard.unknown}
+    table = pd.DataFrame(columns)
     return table[table["target"] != table["label"]]
-
-
-def _score(scores: Scores | None, name: str, n: int) -> np.ndarray:
-    values = None if scores is None else getattr(scores, name)
-    return np.full(n, np.nan) if values is None else values.astype(float)
 
 
 def check_settings(shards: dict[str, Shard], settings: dict[str, Any]) -> None:
     """Fails unless all shards of one method, by file, were made alike and with the experiment's settings.
 
-    A shard's metadata may record more than the config's section of its method; what both record must agree.
+    A shard's metadata may record more than the config's section of its method; settings that both record must agree.
     """
-    first: tuple[str, dict[str, Any]] | None = None
     for where, shard in shards.items():
-        made_with = shard.metadata.get("settings", {})
-        for key in sorted(made_with.keys() & settings.keys()):
-            if made_with[key] != settings[key]:
+        recorded = shard.metadata.get("settings", {})
+        for key in sorted(recorded.keys() & settings.keys()):
+            if recorded[key] != settings[key]:
                 raise ContractError(
-                    f"{where}: was made with {key} = {made_with[key]!r}, but this experiment has {settings[key]!r}: "
+                    f"{where}: was made with {key} = {recorded[key]!r}, but this experiment has {settings[key]!r}: "
                     "a shard of another configuration"
                 )
-        if first is not None:
-            for key in ("settings", "target_confidence", "display_name", "models"):
-                if shard.metadata.get(key) != first[1].get(key):
-                    raise ContractError(f"{where}: was made with other {key} than {first[0]}: a shard of another run")
-        first = first or (where, shard.metadata)
+        first = next(iter(shards))
+        for key in ("settings", "target_confidence", "display_name", "models"):
+            if shard.metadata.get(key) != shards[first].metadata.get(key):
+                raise ContractError(f"{where}: was made with other {key} than {first}: a shard of another run")
 
 
 def references(kind: str, seed: int, scores: Scores) -> pd.DataFrame:
-    """Scores of images that no method made: the originals, and their reconstructions."""
-    return pd.DataFrame({"kind": kind, "seed": seed, "image": scores.image, "agan": scores.agan.astype(float)})
+    """Scores of the reference images: the originals, and their reconstructions."""
+    agan = scores.values["agan"].astype(float)
+    return pd.DataFrame({"kind": kind, "seed": seed, "image": scores.image, "agan": agan})
+
+
+def collect(
+    pairs: list[str], shards: list[str], scores: list[str], settings: dict[str, dict[str, Any]]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The results table and the reference scores, from shards and scores `METHOD/SEED.npz` and pairs `SEED.npz`.
+
+    `settings` is by method, in the order of the table. Scores in folders of other names are of reference images.
+    """
+    pairs_of = {Path(path).stem: Pairs.load(path) for path in pairs}
+    score_files = {(Path(path).parent.name, Path(path).stem): path for path in scores}
+    parts = []
+    for method, expected in settings.items():
+        loaded = {path: Shard.load(path) for path in shards if Path(path).parent.name == method}
+        check_settings(loaded, expected)
+        for path, shard in loaded.items():
+            seed, scored = Path(path).stem, None
+            if file := score_files.get((method, seed)):
+                scored = Scores.load(file)
+                scored.scores(shard, file)
+            parts.append(rows(method, int(seed), pairs_of[seed], shard, scored, path))
+    kinds = {key: path for key, path in score_files.items() if key[0] not in settings}
+    scored_references = [references(kind, int(seed), Scores.load(path)) for (kind, seed), path in kinds.items()]
+    return order(pd.concat(parts), settings), pd.concat(scored_references or [pd.DataFrame(columns=REFERENCES)])
 
 
 def order(table: pd.DataFrame, methods: Iterable[str]) -> pd.DataFrame:
@@ -82,8 +94,3 @@ def order(table: pd.DataFrame, methods: Iterable[str]) -> pd.DataFrame:
 def read(path: Any) -> pd.DataFrame:
     """The results table back from its CSV."""
     return pd.read_csv(path, dtype={"method": str, "display_name": str}, keep_default_na=False, na_values=[""])
-
-
-def display_names(table: pd.DataFrame) -> dict[str, str]:
-    """Method to the name that people know it by, in the order of the table."""
-    return dict(table[["method", "display_name"]].drop_duplicates().itertuples(index=False))

@@ -3,13 +3,13 @@
 import pandas as pd
 from scipy import stats
 
-from deduce.evaluation.metrics import METRICS, PAPER, THRESHOLDS, threshold_column
+from deduce.evaluation.metrics import PAPER, THRESHOLDS, threshold_column
 
 PAIR = ["seed", "image", "target"]
 
 
 def common(table: pd.DataFrame, methods: list[str] | None = None) -> pd.Series:
-    """Row mask of the pairs that all (of the given) methods found (section 4.3)."""
+    """Row mask of the pairs that all methods found (section 4.3), or all of `methods`."""
     chosen = table if methods is None else table[table["method"].isin(methods)]
     found = chosen.groupby(PAIR)["found"].all()
     index = pd.MultiIndex.from_frame(table[PAIR])
@@ -22,12 +22,11 @@ def per_seed(table: pd.DataFrame, metrics: list[str], mask: pd.Series | None = N
     Rows are indexed by (method, seed); with `mask` None, over the pairs that all methods found.
     """
     mask = common(table) if mask is None else mask
-    groups = ["method", "seed"]
-    complete = table.groupby(groups, sort=False)["found"].agg(["size", "sum"])
-    # Pairs, not rows, of the mask: an empty test set keeps its row, without means.
-    means = table[mask].groupby(groups, sort=False)[metrics].mean().reindex(complete.index)
-    means["failure"] = 100 * (1 - complete["sum"] / complete["size"])
-    means["pairs"] = table[mask].groupby(groups, sort=False).size().reindex(complete.index, fill_value=0)
+    found = table.groupby(["method", "seed"], sort=False)["found"].mean()
+    compared = table[mask].groupby(["method", "seed"], sort=False)
+    means = compared[metrics].mean().reindex(found.index)  # a test set without masked pairs keeps its row
+    means["failure"] = 100 * (1 - found)
+    means["pairs"] = compared.size().reindex(found.index, fill_value=0)
     return means
 
 
@@ -35,10 +34,8 @@ def over_seeds(means: pd.DataFrame) -> pd.DataFrame:
     """Mean of the test sets' means, and their standard deviation (ddof = 1): one row per method, columns as table 1."""
     grouped = means.drop(columns="pairs").groupby("method", sort=False)
     centre, spread = grouped.mean(), grouped.std(ddof=1)
-    columns = {}
-    for name in centre:
-        columns[name], columns[f"{name}_std"] = centre[name], spread[name]
-    return pd.DataFrame(columns).reset_index()
+    both = pd.concat([centre, spread.add_suffix("_std")], axis=1)
+    return both[[column for name in centre for column in (name, f"{name}_std")]].reset_index()
 
 
 def table1(table: pd.DataFrame, mask: pd.Series | None = None) -> pd.DataFrame:
@@ -58,41 +55,40 @@ def failures_as_worst(table: pd.DataFrame) -> pd.DataFrame:
 def thresholded(table: pd.DataFrame) -> pd.DataFrame:
     """Mean L0 on the common pairs when a pixel must differ by more than a threshold to count."""
     columns = {0.0: "l0"} | {threshold: threshold_column(threshold) for threshold in THRESHOLDS}
-    means = over_seeds(per_seed(table, list(columns.values()))).set_index("method")
-    return pd.DataFrame(
-        [
-            {"method": method, "threshold": threshold, "l0": row[name], "l0_std": row[f"{name}_std"]}
-            for method, row in means.iterrows()
-            for threshold, name in columns.items()
-        ]
-    )
+    means = over_seeds(per_seed(table, list(columns.values())))
+    parts = [
+        means[["method"]].assign(threshold=threshold, l0=means[name], l0_std=means[f"{name}_std"])
+        for threshold, name in columns.items()
+    ]
+    return pd.concat(parts).sort_index(kind="stable", ignore_index=True)  # method by method
 
 
 def success(table: pd.DataFrame) -> pd.DataFrame:
-    """Found pairs per method, of each test set and of all, with the 95 % Wilson interval of the rate."""
-    lines = []
+    """Found pairs per method, in each test set and in all, with the 95 % Wilson interval of the rate."""
+    rows = []
     for method, part in table.groupby("method", sort=False):
         for seed, group in [*part.groupby("seed"), ("all", part)]:
             found, n = int(group["found"].sum()), len(group)
             interval = stats.binomtest(found, n).proportion_ci(0.95, method="wilson")
-            line = {"method": method, "seed": seed, "pairs": n, "found": found, "success": found / n}
-            lines.append(line | {"wilson_low": interval.low, "wilson_high": interval.high})
-    return pd.DataFrame(lines)
+            rows.append((method, seed, n, found, found / n, interval.low, interval.high))
+    return pd.DataFrame(rows, columns=["method", "seed", "pairs", "found", "success", "wilson_low", "wilson_high"])
 
 
 def by_target(table: pd.DataFrame) -> pd.DataFrame:
-    """How hard each target class is for each method: means over its own found pairs, and its failures in %."""
+    """How hard each target class is for each method: means over the pairs that the method found, and failures in %."""
     groups = table.groupby(["method", "target"], sort=False)
-    own = table[table["found"]].groupby(["method", "target"], sort=False)
-    means = own[["l0", "l1", "agan", "iterations"]].mean().reindex(groups.size().index)
+    found = table[table["found"]].groupby(["method", "target"], sort=False)
+    means = found[["l0", "l1", "agan", "iterations"]].mean().reindex(groups.size().index)
     means["failure"] = 100 * (1 - groups["found"].mean())
     return means.reset_index().sort_values(["method", "target"], kind="stable", ignore_index=True)
 
 
-def all_metrics(table: pd.DataFrame) -> pd.DataFrame:
-    """Table 1 with every metric that this run measured, beyond the paper's."""
-    measured = [name for name in METRICS if name in table and table[name].notna().any()]
-    return over_seeds(per_seed(table, measured))
+def table2(timing: pd.DataFrame, methods: list[str]) -> pd.DataFrame:
+    """Table 2 from one row per timed pair: seconds for one counterfactual made alone, mean and deviation (ddof = 1)."""
+    columns = {"seconds": ("seconds", "mean"), "seconds_std": ("seconds", "std"), "median": ("seconds", "median")}
+    columns |= {"iterations": ("iterations", "mean"), "found": ("found", "sum"), "pairs": ("found", "size")}
+    frame = timing.groupby("method").agg(**columns)
+    return frame.reindex(methods).rename_axis("method").reset_index()  # a method that was not timed has no numbers
 
 
 def reference_scores(references: pd.DataFrame) -> pd.DataFrame:

@@ -1,7 +1,6 @@
-"""What a sweep says: the means of each of its points over the same pairs, tests against one of them, and a picture."""
+"""The evaluation of a sweep: the means of its points over the same pairs, tests against one of them, and a figure."""
 
 import re
-from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -9,118 +8,108 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from deduce.evaluation import paper, results, statistics, summary
-from deduce.evaluation.figures import GREY, PALETTE
-from deduce.evaluation.metrics import FAILURE, METRICS, Metric
-from deduce.evaluation.tables import Cell, Table, number, p_value
+from deduce.evaluation.figures import GREY, PALETTE, interval, method_rows
+from deduce.evaluation.metrics import FAILURE, METRICS
+from deduce.evaluation.tables import Cell, Column, Table, number, number_cell, p_value, with_spread
 from deduce.shards import Pairs, Shard
 from deduce.sweeps import OWN, VALIDATION, Sweep
 
 DISTANCES = [METRICS["l0"], METRICS["l1"]]
-SHOWN = [*DISTANCES, FAILURE]
-SIGNIFICANT = 0.05
-GREEK = {"λ": "lambda", "μ": "mu", "δ": "delta"}
+MEASURES = [*DISTANCES, FAILURE]
+NAMES = [metric.name for metric in MEASURES]
+GREEK = str.maketrans({"λ": "lambda", "μ": "mu", "δ": "delta"})
 
 
 def key(label: str) -> str:
-    """A label as files and the paper's figures have it: `λ = 0` is `lambda=0`."""
-    for letter, name in GREEK.items():
-        label = label.replace(letter, name)
-    return re.sub(r"\s*([=,])\s*", r"\1", label)
+    """A label as CSV files and paper.py write it: `λ = 0` is `lambda=0`."""
+    return re.sub(r"\s*([=,])\s*", r"\1", label.translate(GREEK))
 
 
 def long_form(sweeps: list[Sweep], pairs: dict[str, Pairs], shards: dict[tuple[str, str], Shard]) -> pd.DataFrame:
-    """One row per variant, test set, image and target, as the results table has them; `shards` by (variant, seed)."""
-    methods = {point.variant: sweep.method for sweep in sweeps for point in sweep.points}
-    settings = {point.variant: point.settings for sweep in sweeps for point in sweep.points}
+    """One row per variant, test set, image and target, as in the results table; `shards` by (variant, seed)."""
+    points = {point.variant: (sweep.method, point.settings) for sweep in sweeps for point in sweep.points}
     parts = []
     for (variant, seed), shard in shards.items():
-        where = f"{variant}/{seed}"
-        # Of the settings that are a model's, a shard says nothing.
-        results.check_settings({where: shard}, {k: v for k, v in settings[variant].items() if "." not in k})
-        part = results.rows(methods[variant], seed, pairs[seed], shard, None, where)
-        parts.append(part.assign(method=variant))
+        (method, settings), where = points[variant], f"{variant}/{seed}"
+        # Shards do not record the settings of models.
+        results.check_settings({where: shard}, {name: value for name, value in settings.items() if "." not in name})
+        parts.append(results.rows(method, seed, pairs[seed], shard, None, where).assign(method=variant))
     return pd.concat(parts, ignore_index=True)
 
 
 def compared(table: pd.DataFrame, sweep: Sweep, others: dict[str, Sweep]) -> pd.Series:
-    """Row mask of what the sweep's means are over: the pairs that every point of the sweeps it is compared on found.
+    """Row mask of the pairs behind the sweep's means: the pairs that all points of the sweeps in `compare_on` found.
 
-    Points that fail too often have no say, and no rows: with them, hardly a pair would be left (appendix B).
+    Points that fail too often are excluded from the rows and from the mask: with them, hardly a pair would be left
+    (appendix B).
     """
     failing = 1 - table.groupby("method")["found"].mean()
 
-    def takes_part(one: Sweep) -> list[str]:
-        return [point.variant for point in one.points if failing[point.variant] <= one.leave_out_failing_above]
+    def sound(part: Sweep) -> list[str]:
+        return [point.variant for point in part.points if failing[point.variant] <= part.leave_out_failing_above]
 
-    shown = table["method"].isin(takes_part(sweep))
+    rows = table["method"].isin(sound(sweep))
     if sweep.compare_on == [OWN]:
-        return shown & table["found"]
-    return shown & summary.common(table, [name for other in sweep.compare_on for name in takes_part(others[other])])
+        return rows & table["found"]
+    return rows & summary.common(table, [variant for name in sweep.compare_on for variant in sound(others[name])])
 
 
-def frame(table: pd.DataFrame, mask: pd.Series, sweep: Sweep, changed: dict[str, float]) -> pd.DataFrame:
-    """One row per point: setting, label, what it sets, the means, the number of pairs, and what the paper prints.
+def frame(
+    table: pd.DataFrame, mask: pd.Series, sweep: Sweep, changed: dict[str, float], of_paper: bool = True
+) -> pd.DataFrame:
+    """One row per point: setting, label, settings, means, number of pairs, and the paper's figures.
 
-    `changed` is the share of pairs, by variant, whose image is another than the reference's.
+    `changed` is, by variant, the share of pairs whose image differs from the reference's; `of_paper` says whether the
+    dataset is the paper's.
     """
+    points = [{"setting": key(point.label), "label": point.label} | point.settings for point in sweep.points]
     per_set = summary.per_seed(table, [metric.name for metric in DISTANCES], mask)
     means = summary.over_seeds(per_set).set_index("method")
-    pairs = per_set["pairs"].groupby("method").sum()
-    found = table.groupby("method")["found"].sum()
-    iterations = table[table["found"]].groupby("method")["iterations"].mean()
-    varied = dict.fromkeys(name for point in sweep.points for name in point.settings)
-    rows = []
-    for point in sweep.points:
-        row: dict[str, Any] = {"setting": key(point.label), "label": point.label}
-        row |= {name: point.settings.get(name) for name in varied}
-        for metric in SHOWN:
-            row |= {name: means.loc[point.variant, name] for name in (metric.name, f"{metric.name}_std")}
-        row |= {"pairs": pairs[point.variant], "found": found[point.variant]}
-        row |= {"iterations": iterations.get(point.variant, np.nan), "changed": changed.get(point.variant, np.nan)}
-        printed = paper.SWEEPS.get(sweep.name, {}).get(row["setting"], (np.nan,) * len(SHOWN))
-        rows.append(row | {f"paper_{metric.name}": value for metric, value in zip(SHOWN, printed, strict=True)})
-    return pd.DataFrame(rows)
+    means["pairs"] = per_set["pairs"].groupby("method").sum()
+    means["found"] = table.groupby("method")["found"].sum()
+    means["iterations"] = table[table["found"]].groupby("method")["iterations"].mean()
+    means["changed"] = pd.Series(changed, dtype=float)
+    means = means.loc[[point.variant for point in sweep.points]].reset_index(drop=True)
+    frame = pd.concat([pd.DataFrame(points, dtype=object).infer_objects(), means], axis=1)
+    printed = paper.SWEEPS.get(sweep.name, {}) if of_paper else {}
+    rows = [printed.get(setting, (np.nan,) * len(NAMES)) for setting in frame["setting"]]
+    return frame.join(pd.DataFrame(rows, columns=[f"paper_{name}" for name in NAMES]))
 
 
 def changed(sweep: Sweep, shards: dict[tuple[str, str], Shard]) -> dict[str, float]:
-    """The share of pairs, found or not, for which a point ended in another image than the reference, by variant."""
-    reference = next(point.variant for point in sweep.points if point.label == sweep.reference)
-    shares = {}
-    for point in sweep.points:
-        differs = [
-            (shards[point.variant, seed].counterfactual != shards[reference, seed].counterfactual).any((1, 2, 3))
-            for seed in sweep.on
-        ]
-        shares[point.variant] = float(np.concatenate(differs).mean())
-    return shares
+    """By variant, the share of pairs, found or not, for which a point ended in another image than the reference."""
+    images = {
+        point.variant: np.concatenate([shards[point.variant, seed].counterfactual for seed in sweep.on])
+        for point in sweep.points
+    }
+    reference = next(images[point.variant] for point in sweep.points if point.label == sweep.reference)
+    return {variant: float((ends != reference).any((1, 2, 3)).mean()) for variant, ends in images.items()}
 
 
 def tests(table: pd.DataFrame, mask: pd.Series, sweep: Sweep) -> pd.DataFrame:
     """The reference (a) against every other point (b), paired: L0 and L1 on the compared pairs, failures on all.
 
-    Where points are compared on their own pairs, on the pairs that both found. Differences are a - b.
+    If each point is averaged over its own pairs, L0 and L1 are compared on the pairs that both points found.
+    Differences are a - b.
     """
-    names = {point.label: point.variant for point in sweep.points}
-    wide = table.assign(compared=mask).set_index([*summary.PAIR, "method"]).unstack("method")
-    image = wide.index.get_level_values("image").to_numpy()
+    variants = {point.label: point.variant for point in sweep.points}
+    reference = variants.pop(sweep.reference)
+    wide = table.assign(compared=mask, failure=~table["found"]).set_index([*summary.PAIR, "method"]).unstack("method")
+    image = statistics.images(wide.index.to_frame(index=False))
     rows = []
-    for label, other in names.items():
-        if label == sweep.reference:
-            continue
-        two = [names[sweep.reference], other]
-        both = wide["compared"][two].astype(bool).all(axis=1).to_numpy()
-        for metric in SHOWN:
-            if metric is FAILURE:
-                at, values = np.ones(len(wide), bool), (~wide["found"][two].astype(bool)).astype(float).to_numpy()
-            else:
-                at, values = both, wide[metric.name][two].astype(float).to_numpy()
-            result = statistics.compare(values[at, 0], values[at, 1], image[at])
+    for label, other in variants.items():
+        columns = [reference, other]
+        both = wide["compared"][columns].astype(bool).all(axis=1).to_numpy()
+        for metric in MEASURES:
+            chosen = np.full(len(wide), True) if metric is FAILURE else both
+            a, b = wide[metric.name][columns].to_numpy(float)[chosen].T
+            result = statistics.compare(a, b, image[chosen])
             rows.append({"a": key(sweep.reference), "b": key(label), "metric": metric.name} | result)
-    made = pd.DataFrame(rows)
-    if len(made):  # a family is the comparisons on one metric
-        adjusted = made.groupby("metric")["p"].transform(lambda p: statistics.holm(p.to_numpy()))
-        made.insert(made.columns.get_loc("p") + 1, "p_holm", adjusted)
-    return made
+    frame = pd.DataFrame(rows)
+    if len(frame):  # a family is the comparisons on one metric
+        adjusted = frame.groupby("metric")["p"].transform(lambda p: statistics.holm(p.to_numpy()))
+        frame.insert(frame.columns.get_loc("p") + 1, "p_holm", adjusted)
+    return frame
 
 
 def verdict(frame: pd.DataFrame, tests: pd.DataFrame, sweep: Sweep) -> list[str]:
@@ -130,62 +119,51 @@ def verdict(frame: pd.DataFrame, tests: pd.DataFrame, sweep: Sweep) -> list[str]
     if pd.isna(points.loc[reference, "paper_l0"]):
         return []
     if points.loc[reference, "pairs"] == 0:
-        failure, theirs = points.loc[reference, ["failure", "paper_failure"]]
-        return [f"{sweep.reference} fails too often here to be compared ({failure:.1f} %; the paper: {theirs:.1f} %)."]
+        failure, printed = points.loc[reference, ["failure", "paper_failure"]]
+        return [f"{sweep.reference} fails too often here to be compared ({failure:.1f} %; the paper: {printed:.1f} %)."]
     lines = []
     for other in points.index[(points["pairs"] > 0) & points["paper_l0"].notna()].drop(reference):
-        printed = points.loc[[reference, other], [f"paper_{metric.name}" for metric in DISTANCES]].to_numpy()
-        own = tests[tests["b"] == other].set_index("metric")
-        said, apart = [], {}
-        for metric, (theirs, theirs_other) in zip(DISTANCES, printed.T, strict=True):
-            row = own.loc[metric.name]
-            said.append(
-                f"{metric.text} {number(row.mean_a)} against {number(row.mean_b)} "
-                f"(p = {p_value(row.p)}, adjusted {p_value(row.p_holm)}; "
-                f"the paper: {theirs:.2f} against {theirs_other:.2f})"
+        by_metric = tests[tests["b"] == other].set_index("metric")
+        texts, apart = [], {}
+        for metric in DISTANCES:
+            row = by_metric.loc[metric.name]
+            printed, printed_other = points.loc[[reference, other], f"paper_{metric.name}"]
+            texts.append(
+                f"{metric.text} {number(row.mean_a)} against {number(row.mean_b)} (p = {p_value(row.p)}, adjusted "
+                f"{p_value(row.p_holm)}; the paper: {printed:.2f} against {printed_other:.2f})"
             )
-            if row.p_holm < SIGNIFICANT:
-                apart[metric.text] = np.sign(row.mean_difference) == np.sign(theirs - theirs_other)
-        line = f"{sweep.reference} against {points.loc[other, 'label']}: {_judgement(apart)}: {', '.join(said)}"
-        lines.append(f"{line}, over {int(own.loc[DISTANCES[0].name, 'n'])} pairs.")
+            if row.p_holm < statistics.SIGNIFICANT:
+                apart[metric.text] = np.sign(row.mean_difference) == np.sign(printed - printed_other)
+        line = f"{sweep.reference} against {points.loc[other, 'label']}: {_judgement(apart)}: {', '.join(texts)}"
+        lines.append(f"{line}, over {int(by_metric.loc[DISTANCES[0].name, 'n'])} pairs.")
     return lines
 
 
 def _judgement(apart: dict[str, bool]) -> str:
-    """In words: the metrics that two points differ in, and whether in the paper's direction."""
+    """The metrics in which two points differ, and whether in the paper's direction, in words."""
     if not apart:
         return "not told apart"
     where = "" if len(apart) == len(DISTANCES) else f" in {' and '.join(apart)} only"
-    ways = {True: "as the paper reports", False: "the other way round than in the paper"}
-    way = ways[next(iter(apart.values()))] if len(set(apart.values())) == 1 else "in different directions"
-    return f"told apart{where}, {way}"
+    if len(set(apart.values())) > 1:
+        return f"told apart{where}, in different directions"
+    as_in_paper = all(apart.values())
+    return f"told apart{where}, {'as the paper reports' if as_in_paper else 'the other way round than in the paper'}"
 
 
 def as_table(frame: pd.DataFrame, tests: pd.DataFrame, sweep: Sweep) -> Table:
-    """As people read it: a row per point, the best of each column bold, the paper's figures beside where it has any."""
-    beside = frame[[f"paper_{metric.name}" for metric in SHOWN]].notna().any(axis=None)
-    # The best is bold, as in the paper, where there is one.
-    differ = [metric.name for metric in SHOWN if frame[metric.name].nunique() > 1]
-    best = {name: frame[name].min() for name in differ}
-    rows = []
-    for _, line in frame.iterrows():
-        cells = [Cell(line["label"])]
-        for metric in SHOWN:
-            spread = line[f"{metric.name}_std"]
-            suffix = "" if pd.isna(spread) or pd.isna(line[metric.name]) else f" ({spread:.2f})"
-            cells.append(
-                Cell(number(line[metric.name]), bold=line[metric.name] == best.get(metric.name), suffix=suffix)
-            )
-        cells.append(Cell(number(100 * line["changed"], 1)))
-        cells += [Cell(number(line[f"paper_{metric.name}"])) for metric in SHOWN] if beside else []
-        rows.append(cells)
-    header = [Cell("setting"), *(_heading(metric) for metric in SHOWN), Cell(f"differs from {sweep.reference} in %")]
-    if beside:
-        header += [Cell(f"paper: {metric.text}", f"paper: {metric.latex}") for metric in SHOWN]
-    notes = verdict(frame, tests, sweep)
-    return Table(
-        _caption(frame, sweep), header, rows, notes=["\n".join(f"- {note}" for note in notes)] if notes else []
-    )
+    """A row per point; the best of each column is bold, and the paper's figures stand beside where it has any."""
+    printed = MEASURES if frame["paper_l0"].notna().any() else []
+    best = {metric.name: frame[metric.name].min() for metric in MEASURES if frame[metric.name].nunique() > 1}
+    rows = [
+        [Cell(line["label"])]
+        + [with_spread(line[name], line[f"{name}_std"], bold=line[name] == best.get(name)) for name in NAMES]
+        + [number_cell(100 * line["changed"], 1), *(number_cell(line[f"paper_{metric.name}"]) for metric in printed)]
+        for line in frame.to_dict("records")
+    ]
+    columns = [Column("setting", numeric=False), *(Column(metric.text, metric.latex) for metric in MEASURES)]
+    columns.append(Column(f"differs from {sweep.reference} in %"))
+    columns += [Column(f"paper: {metric.text}", f"paper: {metric.latex}") for metric in printed]
+    return Table(_caption(frame, sweep), columns, rows, notes=verdict(frame, tests, sweep))
 
 
 def _caption(frame: pd.DataFrame, sweep: Sweep) -> str:
@@ -204,30 +182,21 @@ def _caption(frame: pd.DataFrame, sweep: Sweep) -> str:
     return caption
 
 
-def _heading(metric: Metric) -> Cell:
-    return Cell(metric.text, metric.latex)
-
-
 def picture(frame: pd.DataFrame, table: pd.DataFrame, mask: pd.Series, sweep: Sweep) -> Figure:
-    """A row per point and a panel per measure: the mean with its interval over images; hollow, what the paper has."""
-    height = 0.27 * len(frame) + 1.1
-    figure, axes = plt.subplots(1, len(SHOWN), figsize=(9.0, height), sharey=True, squeeze=False)
+    """A row per point and a panel per measure: the mean with its interval over images; hollow, the paper's figure."""
+    size, places = (9.0, 0.27 * len(frame) + 1.1), np.arange(len(frame))
+    figure, axes = plt.subplots(1, len(MEASURES), figsize=size, sharey=True, squeeze=False)
     values = table.assign(failure=100.0 * ~table["found"])
-    places = np.arange(len(frame))
-    for axis, metric, colour in zip(axes[0], SHOWN, PALETTE, strict=False):
-        for place, point in enumerate(sweep.points):
+    for axis, metric, colour in zip(axes[0], MEASURES, PALETTE, strict=False):
+        for place, (point, mean) in enumerate(zip(sweep.points, frame[metric.name], strict=True)):
             chosen = values[(values["method"] == point.variant) & (True if metric is FAILURE else mask)]
-            mean = frame[metric.name].iloc[place]
-            low, high = statistics.bootstrap(chosen[metric.name].to_numpy(float), chosen["image"].to_numpy())
-            spread = None if np.isnan([low, high, mean]).any() else [[max(mean - low, 0)], [max(high - mean, 0)]]
-            axis.errorbar(mean, place, xerr=spread, fmt="o", color=colour, capsize=2, markersize=5)
+            ends = statistics.bootstrap(chosen[metric.name].to_numpy(float), statistics.images(chosen))
+            bars = None if np.isnan([*ends, mean]).any() else interval(mean, *ends)
+            axis.errorbar(mean, place, xerr=bars, fmt="o", color=colour, capsize=2, markersize=5)
         axis.plot(frame[f"paper_{metric.name}"], places, "D", color=GREY, markerfacecolor="none", markersize=5)
         axis.set_title(metric.text)
         axis.grid(axis="y", visible=False)
-    axes[0, 0].set_yticks(places, list(frame["label"]))
-    axes[0, 0].set_ylim(len(frame) - 0.5, -0.5)
-    text = "mean, with its 95 % interval over images"
-    if frame[[f"paper_{metric.name}" for metric in SHOWN]].notna().any(axis=None):
-        text += "; hollow: the paper"
-    figure.suptitle(text, fontsize=9, color=GREY)
+    method_rows(axes[0, 0], list(frame["label"]))
+    hollow = "; hollow: the paper" if frame["paper_l0"].notna().any() else ""
+    figure.suptitle(f"mean, with its 95 % interval over images{hollow}", fontsize=9, color=GREY)
     return figure

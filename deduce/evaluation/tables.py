@@ -1,30 +1,24 @@
-"""Tables as people read them: one description, written as CSV (full precision), Markdown and LaTeX (booktabs)."""
+"""Tables as people read them: one description, written as CSV (full precision), Markdown, LaTeX (booktabs) and JSON."""
 
+import json
 import math
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from deduce.artifacts import atomic
+from deduce.artifacts import save_csv, save_text
 from deduce.evaluation import paper
-from deduce.evaluation.metrics import FAILURE, PAPER, Metric
+from deduce.evaluation.metrics import METRICS, PAPER, Metric
 
 MISSING = "N/A"
 LATEX_SPECIAL = str.maketrans(
     {character: f"\\{character}" for character in "&%$#_{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    | {
-        "<": "$<$",
-        ">": "$>$",
-        "λ": r"$\lambda$",
-        "μ": r"$\mu$",
-        "δ": r"$\delta$",
-        "±": r"$\pm$",
-        "−": "$-$",
-        "×": r"$\times$",
-    }
+    | {"<": "$<$", ">": "$>$", "λ": r"$\lambda$", "μ": r"$\mu$", "δ": r"$\delta$"}
+    | {"±": r"$\pm$", "−": "$-$", "×": r"$\times$"}
 )
 
 
@@ -32,8 +26,10 @@ LATEX_SPECIAL = str.maketrans(
 class Cell:
     text: str
     latex: str | None = None  # where it differs from the escaped text
-    bold: bool = False
+    bold: bool = False  # the best value of its column
     suffix: str = ""  # never bold: the spread in brackets
+    value: Any = None  # the page sorts by it; None: by the text
+    mark: str = ""  # a CSS class of the page
 
     def markdown(self) -> str:
         text = self.text.replace("|", "\\|").replace("\n", " ")
@@ -43,53 +39,76 @@ class Cell:
         text = self.text.translate(LATEX_SPECIAL) if self.latex is None else self.latex
         return (f"\\textbf{{{text}}}" if self.bold else text) + self.suffix
 
+    def data(self) -> dict[str, Any]:
+        """The cell as the page reads it. Missing values sort last."""
+        missing = self.text == MISSING
+        value = "" if missing else self.text if self.value is None else self.value
+        mark = self.mark or ("best" if self.bold else "")
+        return {"text": "–" if missing else self.text + self.suffix, "value": value, "mark": mark}
 
-@dataclass
+
+@dataclass(frozen=True)
+class Column:
+    heading: str
+    latex: str | None = None  # where it differs from the escaped heading
+    numeric: bool | None = True  # numbers are aligned right, text left; None leaves the alignment to the viewer
+    group: str = ""  # heading above several columns side by side
+
+    @property
+    def cell(self) -> Cell:
+        return Cell(f"{self.group} {self.heading}".strip(), self.latex)
+
+
+@dataclass(frozen=True)
 class Table:
-    """A caption, a header and rows of cells; the first `labels` columns are text, the others are numbers."""
-
     caption: str
-    header: list[Cell]
+    columns: list[Column]
     rows: list[list[Cell]]
-    labels: int = 1
-    notes: list[str] = field(default_factory=list)  # below the table in Markdown only
+    notes: list[str] = field(default_factory=list)  # a list below the table in Markdown and on the page
+    title: str = ""  # the page's heading above the table
+    lead: str = ""  # the sentence below that heading
+
+    @property
+    def _cells(self) -> list[list[Cell]]:
+        return [[column.cell for column in self.columns], *self.rows]
 
     def markdown(self) -> str:
-        align = [":--" if column < self.labels else "--:" for column in range(len(self.header))]
-        lines = [
-            [cell.markdown() for cell in self.header],
-            align,
-            *[[cell.markdown() for cell in row] for row in self.rows],
-        ]
-        body = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-        return "\n\n".join([self.caption, body, *self.notes]) + "\n"
+        align = [{True: "--:", False: ":--", None: "---"}[column.numeric] for column in self.columns]
+        header, *rows = ([cell.markdown() for cell in row] for row in self._cells)
+        body = "\n".join("| " + " | ".join(line) + " |" for line in [header, align, *rows])
+        notes = "\n".join(f"- {note}" for note in self.notes)
+        return "\n\n".join(filter(None, [self.caption, body, notes])) + "\n"
 
     def tex(self, label: str) -> str:
-        align = "l" * self.labels + "r" * (len(self.header) - self.labels)
-        rows = [" & ".join(cell.tex() for cell in row) + r" \\" for row in self.rows]
-        header = " & ".join(cell.tex() for cell in self.header) + r" \\"
-        lines = [
-            r"% needs \usepackage{booktabs}",
-            r"\begin{table}",
-            r"\centering",
-            rf"\caption{{{self.caption.translate(LATEX_SPECIAL)}}}",
-        ]
+        align = "".join("r" if column.numeric else "l" for column in self.columns)
+        header, *rows = (" & ".join(cell.tex() for cell in row) + r" \\" for row in self._cells)
+        caption = [rf"\caption{{{self.caption.translate(LATEX_SPECIAL)}}}"] if self.caption else []
+        lines = [r"% needs \usepackage{booktabs}", r"\begin{table}", r"\centering", *caption]
         lines += [rf"\label{{tab:{label}}}", rf"\begin{{tabular}}{{{align}}}", r"\toprule", header, r"\midrule"]
         return "\n".join([*lines, *rows, r"\bottomrule", r"\end{tabular}", r"\end{table}"]) + "\n"
 
-
-def write(stem: str | Path, frame: pd.DataFrame, table: Table) -> None:
-    """`stem`.csv, `stem`.md and `stem`.tex."""
-    stem = Path(stem)
-    write_csv(stem.with_suffix(".csv"), frame)
-    for suffix, text in ((".md", table.markdown()), (".tex", table.tex(stem.name))):
-        with atomic(stem.with_suffix(suffix)) as temporary:
-            temporary.write_text(text)
+    def data(self, name: str, section: str, fold: str = "") -> dict[str, Any]:
+        """The table as the page reads it."""
+        data = {"name": name, "section": section, "fold": fold, "caption": self.caption, "notes": self.notes}
+        data |= {key: text for key, text in (("title", self.title), ("lead", self.lead)) if text}
+        columns = [{"heading": c.heading, "group": c.group, "numeric": bool(c.numeric)} for c in self.columns]
+        return data | {"columns": columns, "rows": [[cell.data() for cell in row] for row in self.rows]}
 
 
-def write_csv(path: str | Path, frame: pd.DataFrame) -> None:
-    with atomic(path) as temporary:
-        frame.to_csv(temporary, index=False)
+def write(
+    stem: str | Path, frame: pd.DataFrame, table: Table, page: Table | None = None, section: str = "", fold: str = ""
+) -> None:
+    """`stem`.csv, .md, .tex and .json; `page` is the table as the page shows it, where that differs."""
+    name = Path(stem).name
+    save_csv(f"{stem}.csv", frame)
+    write_json(f"{stem}.json", (page or table).data(name, section, fold))
+    save_text(f"{stem}.md", table.markdown())
+    save_text(f"{stem}.tex", table.tex(name))
+
+
+def write_json(path: str | Path, data: Mapping[str, Any]) -> None:
+    """What the page shows of a table or a figure."""
+    save_text(path, json.dumps(data, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def number(value: Any, decimals: int = 2) -> str:
@@ -98,151 +117,103 @@ def number(value: Any, decimals: int = 2) -> str:
 
 def p_value(value: float) -> str:
     """As `3.1e-44`, or `0.064` where that is easier to read."""
-    if pd.isna(value):
-        return MISSING
-    return f"{value:.2g}" if value >= 0.001 else f"{value:.1e}"
+    return MISSING if pd.isna(value) else f"{value:.2g}" if value >= 0.001 else f"{value:.1e}"
 
 
-def with_spread(value: float, spread: float | None, decimals: int = 2, bold: bool = False) -> Cell:
+def number_cell(value: Any, decimals: int = 2) -> Cell:
+    return Cell(number(value, decimals), value=None if pd.isna(value) else float(value))
+
+
+def with_spread(value: float, spread: float | None, decimals: int = 2, bold: bool = False, mark: str = "") -> Cell:
     """`22.51 (0.72)`; without brackets where there is no spread, as from a single test set."""
-    missing = spread is None or pd.isna(spread) or pd.isna(value)
-    return Cell(number(value, decimals), bold=bold, suffix="" if missing else f" ({spread:.{decimals}f})")
+    single = spread is None or pd.isna(spread) or pd.isna(value)
+    suffix = "" if single else f" ({spread:.{decimals}f})"
+    return replace(number_cell(value, decimals), bold=bold, suffix=suffix, mark=mark)
 
 
-def metric_table(
-    frame: pd.DataFrame,
-    labels: dict[str, str],
-    metrics: list[Metric],
-    caption: str,
-    names: dict[str, str] | None = None,
-) -> Table:
-    """One row per row of `frame`: its label columns (column to heading), then each metric as `mean (std)`.
+def frame_table(
+    frame: pd.DataFrame, caption: str, headings: Mapping[str, str] | None = None,
+    names: Mapping[str, str] | None = None, p: Iterable[str] = (), decimals: int = 2, notes: Iterable[str] = (),
+) -> Table:  # fmt: skip
+    """A frame's columns under their headings (None: all columns), each value as people read it.
 
-    The best of each column is bold, as in the paper. `names` translates methods to what people call them.
+    `names` translates texts, such as methods, to what people call them; `p` are the columns of p-values.
     """
-    best = {}
+    if headings is None:  # a metric by its text, and its standard deviation as such; other columns by their names
+        known = {name: metric.text for name, metric in METRICS.items()}
+        known |= {f"{name}_std": f"{text}, sd" for name, text in known.items()}
+        headings = {column: known.get(column, column.replace("_", " ")) for column in frame}
+    headings = {name: text for name, text in headings.items() if name in frame}
+    columns = [Column(text, numeric=pd.api.types.is_numeric_dtype(frame[name])) for name, text in headings.items()]
+    texts = frame.replace(names) if names else frame
+    rows = [[_cell(row[name], decimals, name in p) for name in headings] for row in texts.to_dict("records")]
+    return Table(caption, columns, rows, list(notes))
+
+
+def _cell(value: Any, decimals: int, p: bool) -> Cell:
+    if str(value) in ("True", "False"):  # a bool, or its text from a CSV column of mixed values
+        return Cell("yes" if str(value) == "True" else "no", value=int(str(value) == "True"))
+    if pd.isna(value) or isinstance(value, str):
+        return Cell(MISSING if pd.isna(value) else value)
+    size = abs(float(value))
+    if p:
+        text = p_value(value)
+    elif not isinstance(value, float) or (value.is_integer() and size >= 1000):
+        text = f"{value:.0f}"
+    else:  # significant digits where fixed decimals would show only zeros
+        text = f"{value:.2g}" if 0 < size < 0.5 * 10**-decimals else f"{value:.{decimals}f}"
+    return Cell(text, value=float(value))
+
+
+def metric_table(frame: pd.DataFrame, metrics: list[Metric], caption: str, names: Mapping[str, str]) -> Table:
+    """One row per method, with each metric as `mean (std)`; the best of a column is bold, as in the paper."""
+    columns = [Column("algorithm", numeric=False), *(Column(metric.text, metric.latex) for metric in metrics)]
+    rows = [[Cell(names[method])] for method in frame["method"]]
     for metric in metrics:
-        values = frame[metric.name].dropna()
-        best[metric.name] = (values.min() if metric.lower_is_better else values.max()) if len(values) else math.nan
-    rows = []
-    for _, row in frame.iterrows():
-        cells = [Cell((names or {}).get(row[label], str(row[label]))) for label in labels]
-        for metric in metrics:
-            spread = row.get(f"{metric.name}_std")
-            value = row[metric.name]
-            cells.append(with_spread(value, spread, metric.decimals, bold=bool(value == best[metric.name])))
-        rows.append(cells)
-    header = [Cell(heading) for heading in labels.values()] + [Cell(metric.text, metric.latex) for metric in metrics]
-    return Table(caption, header, rows, labels=len(labels))
+        values = frame[metric.name]
+        best = values.min() if metric.lower_is_better else values.max()
+        for row, value, spread in zip(rows, values, frame[f"{metric.name}_std"], strict=True):
+            row.append(with_spread(value, spread, metric.decimals, bold=bool(value == best)))
+    return Table(caption, columns, rows)
 
 
 def beside_paper(frame: pd.DataFrame, printed: dict[str, dict[str, tuple[float, float]]]) -> pd.DataFrame:
-    """This run and the paper, a row per method and figure: method, metric, run, run_std, paper, paper_std, difference.
-
-    Methods that the paper does not have are left out.
-    """
-    rows = []
-    for _, row in frame.iterrows():
-        for metric, (value, spread) in printed.get(row["method"], {}).items():
-            ours = {"run": row[metric], "run_std": row[f"{metric}_std"]}
-            theirs = {"paper": value, "paper_std": spread, "difference": row[metric] - value}
-            rows.append({"method": row["method"], "metric": metric} | ours | theirs)
-    columns = ["method", "metric", "run", "run_std", "paper", "paper_std", "difference"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def beside_paper_table(frame: pd.DataFrame, names: dict[str, str], caption: str) -> Table:
-    headings = {"agan": "AGAN", "l0": "L0", "l1": "L1", "failure": "failure in %", "seconds": "time in sec"}
+    """This run's figures beside the paper's, one row per metric and method of the paper."""
     rows = [
-        [
-            Cell(names.get(row.method, row.method)),
-            Cell(headings[row.metric]),
-            with_spread(row.run, row.run_std),
-            with_spread(row.paper, row.paper_std),
-            Cell(MISSING if pd.isna(row.difference) else f"{round(row.difference, 2) + 0.0:+.2f}"),  # no -0.00
-        ]
-        for row in frame.itertuples()
+        (row["method"], metric, row[metric], row[f"{metric}_std"], value, spread, row[metric] - value)
+        for _, row in frame.iterrows()
+        for metric, (value, spread) in printed.get(row["method"], {}).items()
     ]
-    header = [Cell(text) for text in ("algorithm", "metric", "this run", "paper", "difference")]
-    return Table(caption, header, rows, labels=2)
+    return pd.DataFrame(rows, columns=["method", "metric", "run", "run_std", "paper", "paper_std", "difference"])
 
 
-def table1(frame: pd.DataFrame, names: dict[str, str], pairs: pd.Series, references: pd.DataFrame) -> Table:
-    """Table 1, as the paper has it; `pairs` is the number of compared pairs per test set."""
-    caption = (
-        f"Means over the {int(pairs.sum())} image-target pairs for which every algorithm found a counterfactual "
-        f"({', '.join(str(int(n)) for n in pairs)} per test set): the mean of the test sets' means, their standard "
-        "deviation in brackets. Failures are of all pairs. Lower is better everywhere."
-    )
-    for row in references.itertuples():
-        caption += f" {row.kind.capitalize()} images score {row.agan:.2f} (AGAN)."
-    return metric_table(frame, {"method": "algorithm"}, [*PAPER, FAILURE], caption, names)
-
-
-def table2(timing: pd.DataFrame, methods: list[str]) -> pd.DataFrame:
-    """Table 2 from one row per timed pair: seconds for one counterfactual on its own, mean and deviation (ddof = 1)."""
-    groups = timing.groupby("method")
-    frame = pd.DataFrame({"seconds": groups["seconds"].mean(), "seconds_std": groups["seconds"].std(ddof=1)})
-    frame["median"] = groups["seconds"].median()
-    frame["iterations"] = groups["iterations"].mean()
-    frame["found"] = groups["found"].sum()
-    frame["pairs"] = groups.size()
-    return frame.reindex(methods).rename_axis("method").reset_index()  # a method that was not timed has no numbers
-
-
-def choose_pairs(table: pd.DataFrame, wanted: list[tuple[int, int]], count: int) -> list[tuple[int, int]]:
-    """The paper's draws (image, target) that this run has, filled up to `count` evenly from its first test set."""
+def choose_pairs(table: pd.DataFrame, preferred: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The preferred pairs (image, target) that the first test set has; pairs spread evenly over it replace the rest."""
     first = table[table["seed"] == table["seed"].min()]
-    have = list(first[["image", "target"]].drop_duplicates().itertuples(index=False, name=None))
-    chosen = [pair for pair in wanted if pair in set(have)][:count]
-    rest = [pair for pair in have if pair not in chosen]
-    missing = min(count - len(chosen), len(rest))
+    available = list(first[["image", "target"]].drop_duplicates().itertuples(index=False, name=None))
+    chosen = [pair for pair in preferred if pair in set(available)]
+    rest = [pair for pair in available if pair not in chosen]
+    missing = min(len(preferred) - len(chosen), len(rest))
     return chosen + [rest[position * len(rest) // missing] for position in range(missing)]
 
 
 def table3(table: pd.DataFrame, pairs: list[tuple[int, int]]) -> pd.DataFrame:
-    """Table 3: one row per method and shown pair, with its scores; empty where the method failed."""
-    first = table[table["seed"] == table["seed"].min()]
-    keyed = first.set_index(["image", "target"])
-    rows = []
-    for method in first["method"].drop_duplicates():
-        own = keyed[keyed["method"] == method]
-        for pair in pairs:
-            row = own.loc[pair]
-            line = {"method": method, "image": pair[0], "label": row["label"], "target": pair[1], "found": row["found"]}
-            rows.append(line | {metric.name: row[metric.name] if row["found"] else None for metric in PAPER})
-    frame = pd.DataFrame(rows)
+    """Table 3: one row per method and pair of the grid figure, with its scores; empty where the method failed."""
+    first = table[table["seed"] == table["seed"].min()].set_index(["image", "target"])
+    parts = [part.loc[pairs].reset_index() for _, part in first.groupby("method", sort=False)]
+    frame = pd.concat(parts, ignore_index=True)[["method", "image", "label", "target", "found", "agan", "l0", "l1"]]
     frame["l0"] = frame["l0"].astype("Int64")
+    frame.loc[~frame["found"], ["agan", "l0", "l1"]] = pd.NA
     return frame
 
 
-def table3_text(frame: pd.DataFrame, names: dict[str, str]) -> Table:
-    """Laid out as in the paper: a column per pair, three lines per method."""
-    pairs = frame[["image", "label", "target"]].drop_duplicates()
-    header = [Cell("algorithm"), Cell("metric")] + [Cell(f"({row.label},{row.target})") for row in pairs.itertuples()]
-    rows = []
-    for method, part in frame.groupby("method", sort=False):
-        for metric in PAPER:
-            decimals = 0 if metric.name == "l0" else 2
-            cells = [Cell(number(value, decimals)) for value in part[metric.name]]
-            rows.append([Cell(names.get(str(method), str(method))), Cell(metric.text, metric.latex), *cells])
-    caption = "Scores of the counterfactuals of the grid figure, by (original class, target); N/A where none was found."
-    return Table(caption, header, rows, labels=2)
-
-
 def table3_beside_paper(frame: pd.DataFrame) -> pd.DataFrame:
-    """The paper's figures beside this run's, for the pairs that are the paper's."""
-    drawn = paper.draws(paper.TABLE3_PAIRS)
+    """This run's figures beside the paper's, for the pairs that the paper shows."""
     rows = []
-    for row in frame.itertuples():
-        if row.method in paper.TABLE3 and (row.image, row.target) in drawn:
-            printed = paper.TABLE3[row.method][drawn.index((row.image, row.target))]
-            for position, metric in enumerate(PAPER):
-                value = None if printed is None else printed[position]
-                keys = {"method": row.method, "image": row.image, "target": row.target, "metric": metric.name}
-                rows.append(keys | {"run": getattr(row, metric.name), "paper": value})
-    result = pd.DataFrame(rows, columns=["method", "image", "target", "metric", "run", "paper"])
-    for column in ("run", "paper"):
-        result[column] = pd.to_numeric(result[column].mask(result[column].isna(), math.nan))
-    result["difference"] = result["run"] - result["paper"]
-    return result
+    for row in frame[frame["method"].isin(paper.TABLE3)].astype({"l0": float}).to_dict("records"):
+        pair = row["image"], row["target"]
+        if pair in paper.TABLE3_PAIRS:
+            printed = paper.TABLE3[row["method"]][paper.TABLE3_PAIRS.index(pair)] or (math.nan,) * len(PAPER)
+            for metric, value in zip(PAPER, printed, strict=True):
+                rows.append((row["method"], *pair, metric.name, row[metric.name], value, row[metric.name] - value))
+    return pd.DataFrame(rows, columns=["method", "image", "target", "metric", "run", "paper", "difference"])

@@ -10,15 +10,28 @@ from torch.nn import functional as F
 
 from deduce.density import ClassDensities
 from deduce.errors import InputError
-from deduce.search import Method, Models, Path, Result, Rows, change_pixels, checked_pairs, prepared, search
+from deduce.fold import device_of, features_of
+from deduce.search import Models, PixelChanges, Result, Rows, Search, change_pixels, folded, on_device, search
+
+
+@dataclass
+class DensityModels(Models):
+    densities: ClassDensities
+
+
+@dataclass
+class MomentumRows(Rows):
+    velocity: Tensor  # g of the last iteration
+    changes: Tensor  # P: how often each pixel was changed
 
 
 @dataclass(frozen=True)
-class DeDUCE(Method):
-    """Hyper-parameters as published. In the paper's symbols: γ, δ, max_iter, p, q and m, in this order."""
+class DeDUCE(Search[DensityModels, MomentumRows]):
+    """Hyper-parameters as published. The first six are γ, δ, max_iter, p, q and m in the paper."""
 
     name = "deduce"
     display_name = "DeDUCE"
+    needs = ("densities",)
     changes_pixels = True
 
     target_confidence: float = 0.5
@@ -27,8 +40,8 @@ class DeDUCE(Method):
     max_changes_per_pixel: int = 5
     pixels_per_step: int = 1
     momentum: float = 0.6
-    # The paper's equation 6 selects pixels by the gradient with momentum. The released code, which made its numbers,
-    # selects without, and only takes the direction of the step from it.
+    # The paper's equation 6 selects pixels by the gradient with momentum. The released code, which made the paper's
+    # numbers, selects them by the plain gradient, and uses the momentum for the direction of the step only.
     momentum_in_selection: bool = False
     objective: Literal["relative", "weighted"] = "relative"  # equation 5 or equation 4
     cross_entropy_weight: float = 1.0  # μ of equation 5, λ of equation 4
@@ -46,35 +59,34 @@ class DeDUCE(Method):
         """Counterfactuals of images (n, channels, height, width) in [0, 1] for targets (n,), one row each.
 
         classifier: any module with `features(images) -> (n, d)` and `head(features) -> logits`.
-        densities: of the features of each class; or the training images and labels to fit them on.
+        densities: of the features of each class; or training images and labels, to which they are then fitted.
         """
-        classifier = prepared(classifier, images, needs=("features", "head"))
-        images, targets = checked_pairs(classifier, images, targets, allow_reached)
+        classifier = folded(classifier, images, needs=("features", "head"))
         if not isinstance(densities, nn.Module):
             densities = fitted(classifier, *densities)
-        models = Models(classifier=classifier, densities=densities)
-        return search(self, models, images, targets, progress)
+        models = DensityModels(classifier, on_device(densities, device_of(classifier)))
+        return search(self, models, images, targets, allow_reached, progress)
 
-    def start(self, models: Models, rows: Rows) -> None:
-        rows.velocity = torch.zeros_like(rows.image)  # g of the last iteration
-        rows.changes = torch.zeros_like(rows.image, dtype=torch.int32)  # P
+    def start(self, models: DensityModels, rows: Rows) -> MomentumRows:
+        changes = torch.zeros_like(rows.image, dtype=torch.int32)
+        return MomentumRows(**vars(rows), velocity=torch.zeros_like(rows.image), changes=changes)
 
-    def evaluate(self, models: Models, rows: Rows) -> tuple[Tensor, Tensor]:
+    def evaluate(self, models: DensityModels, rows: MomentumRows) -> tuple[Tensor, Tensor]:
         features = models.classifier.features(rows.image)
         cross_entropy = F.cross_entropy(models.classifier.head(features), rows.target, reduction="none")
         log_density = models.densities.log_density(features, rows.target)
         confidence = (-cross_entropy).exp()
-        if self.objective == "relative":  # equation 5: each term by its present size, as a constant
+        if self.objective == "relative":  # equation 5: each term is divided by its present size, a constant
             cross_entropy = cross_entropy / _size(cross_entropy)
             log_density = log_density / _size(log_density)
         return self.cross_entropy_weight * cross_entropy - log_density, confidence
 
-    def step(self, rows: Rows, gradient: Tensor) -> Path:
+    def step(self, rows: MomentumRows, gradient: Tensor) -> PixelChanges:
         rows.velocity = gradient + self.momentum * rows.velocity  # equation 6
         salience = (rows.velocity if self.momentum_in_selection else gradient).abs()
         allowed = rows.changes < self.max_changes_per_pixel
         pixels = (salience * allowed).flatten(1).topk(self.pixels_per_step).indices
-        # The loss is descended; the sign in the paper's algorithm 1 is a slip.
+        # Descends the loss; the opposite sign in the paper's algorithm 1 is a slip.
         change = -self.step_size * rows.velocity.flatten(1).gather(1, pixels).sign()
         values = change_pixels(rows.image, pixels, change * allowed.flatten(1).gather(1, pixels))
         rows.changes.flatten(1).scatter_add_(1, pixels, torch.ones_like(pixels, dtype=torch.int32))
@@ -86,11 +98,11 @@ def _size(term: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def fitted(classifier: nn.Module, images: Any, labels: Any) -> ClassDensities:
+def fitted(classifier: Any, images: Any, labels: Any) -> ClassDensities:
     """The densities of a classifier's features on training images (n, channels, height, width) with labels (n,)."""
     images, labels = torch.as_tensor(images), torch.as_tensor(labels)
     if len(images) != len(labels):
         raise InputError(f"{len(images)} training images came with {len(labels)} labels.")
-    features = torch.cat([classifier.features(some) for some in images.split(500)])  # type: ignore[operator]
-    classes = classifier.head(features[:1]).shape[1]  # type: ignore[operator]
+    features = features_of(classifier, images)
+    classes = classifier.head(features[:1]).shape[1]
     return ClassDensities.fit(features, labels.to(features.device), classes)

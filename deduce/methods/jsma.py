@@ -1,16 +1,22 @@
-"""JSMA as the paper's baseline has it: change the pixels that matter most for the classification alone."""
+"""JSMA, as in the paper's baseline: change the pixels that matter most for the classification alone."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
-from deduce.search import Method, Models, Path, Result, Rows, change_pixels, checked_pairs, prepared, search
+from deduce.search import Models, PixelChanges, Result, Rows, Search, change_pixels, folded, search
+
+
+@dataclass
+class FreezingRows(Rows):
+    saturated: Tensor  # (n, channels, height, width) bool: pixels that a step took to 0 or 1
 
 
 @dataclass(frozen=True)
-class JSMA(Method):
+class JSMA(Search[Models, FreezingRows]):
     """Hyper-parameters as published. A pixel that a step took to 0 or 1 is not changed again."""
 
     name = "jsma"
@@ -24,31 +30,24 @@ class JSMA(Method):
     batch_size: int = 100
 
     def generate(
-        self,
-        classifier: nn.Module,
-        images: Tensor,
-        targets: Tensor,
-        allow_reached: bool = False,
-        progress: bool = False,
+        self, classifier: Any, images: Tensor, targets: Tensor, allow_reached: bool = False, progress: bool = False
     ) -> Result:
         """Counterfactuals of images (n, channels, height, width) in [0, 1] for targets (n,), one row each.
 
         classifier: any module that gives logits.
         """
-        classifier = prepared(classifier, images)
-        images, targets = checked_pairs(classifier, images, targets, allow_reached)
-        return search(self, Models(classifier=classifier), images, targets, progress)
+        return search(self, Models(folded(classifier, images)), images, targets, allow_reached, progress)
 
-    def start(self, models: Models, rows: Rows) -> None:
-        rows.frozen = torch.zeros_like(rows.image, dtype=torch.bool)
+    def start(self, models: Models, rows: Rows) -> FreezingRows:
+        return FreezingRows(**vars(rows), saturated=torch.zeros_like(rows.image, dtype=torch.bool))
 
-    def evaluate(self, models: Models, rows: Rows) -> tuple[Tensor, Tensor]:
+    def evaluate(self, models: Models, rows: FreezingRows) -> tuple[Tensor, Tensor]:
         cross_entropy = F.cross_entropy(models.classifier(rows.image), rows.target, reduction="none")
         return cross_entropy, (-cross_entropy).exp()
 
-    def step(self, rows: Rows, gradient: Tensor) -> Path:
-        gradient = gradient.masked_fill(rows.frozen, 0).flatten(1)
+    def step(self, rows: FreezingRows, gradient: Tensor) -> PixelChanges:
+        gradient = gradient.masked_fill(rows.saturated, 0).flatten(1)
         pixels = gradient.abs().topk(self.pixels_per_step).indices
         values = change_pixels(rows.image, pixels, -self.step_size * gradient.gather(1, pixels).sign())
-        rows.frozen.flatten(1).scatter_(1, pixels, (values == 0) | (values == 1))
+        rows.saturated.flatten(1).scatter_(1, pixels, (values == 0) | (values == 1))
         return pixels, values

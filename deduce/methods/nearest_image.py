@@ -1,46 +1,57 @@
 """The trivial baseline: the nearest training image that the classifier already puts into the target class."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from deduce.search import Result
+from deduce.fold import device_of
+from deduce.search import Method, Result, checked_pairs, folded
 
 
 @dataclass(frozen=True)
-class NearestImage:
-    """A real image by construction, so as realistic as can be; and as far from sparse as can be."""
+class NearestImage(Method):
+    """The counterfactual is a real image: as realistic as can be, and far from sparse."""
 
     name = "nearest_image"
     display_name = "Nearest image"
+    needs = ("training",)
 
     target_confidence: float = 0.5
     norm: float = 1.0  # of the distance in pixels: 1 as in the tables, or 2
-    candidates: int = 10  # how many neighbours are looked at for one that the classifier is sure enough of
+    candidates: int = 10  # how many neighbours to try until the classifier is confident enough
 
     @torch.no_grad()
     def generate(
-        self, classifier: nn.Module, images: Tensor, targets: Tensor, training_images: Tensor, training_labels: Tensor
+        self,
+        classifier: nn.Module,
+        training: tuple[Tensor, Tensor],
+        images: Tensor,
+        targets: Tensor,
+        allow_reached: bool = False,
+        progress: bool = False,
     ) -> Result:
-        """images: (n, channels, height, width) in [0, 1]; targets: (n,); training data likewise, with its labels."""
-        result = Result.empty(images)
-        for target in targets.unique():
-            asked = torch.nonzero(targets == target)[:, 0]
-            known = training_images[training_labels == target]
-            distance = torch.cdist(images[asked].flatten(1), known.flatten(1), p=self.norm)
-            nearest = known[distance.topk(min(self.candidates, len(known)), largest=False).indices]
-            confidence = classifier(nearest.flatten(0, 1)).softmax(1)[:, target].view(len(asked), -1)
-            sure = confidence >= self.target_confidence
-            # The first that is sure enough; where none is, the one that comes closest to it.
-            choice = torch.where(sure.any(1), sure.int().argmax(1), confidence.argmax(1))
-            row = torch.arange(len(asked))
-            result.counterfactual[asked] = nearest[row, choice].cpu()
-            result.confidence[asked] = confidence[row, choice].cpu()
-            result.found[asked] = sure.any(1).cpu()
-            result.iterations[asked] = choice.cpu() + 1
-        return result
+        """Counterfactuals of images (n, channels, height, width) in [0, 1] for targets (n,), one row each.
 
-    def settings(self) -> dict[str, Any]:
-        return asdict(self)
+        classifier: any module that gives logits. training: images of the same shape, and their labels.
+        """
+        classifier = folded(classifier, images)
+        images, targets = checked_pairs(classifier, images, targets, allow_reached)
+        device = device_of(classifier)
+        training_images, training_labels = (tensor.to(device) for tensor in training)
+        result = Result.empty(images)
+        for target in targets.unique().tolist():
+            rows = (targets == target).nonzero()[:, 0]
+            of_target = training_images[training_labels == target]
+            distance = torch.cdist(images[rows].to(device).flatten(1), of_target.flatten(1), p=self.norm)
+            nearest = of_target[distance.topk(min(self.candidates, len(of_target)), largest=False).indices]
+            confidence = classifier(nearest.flatten(0, 1)).softmax(1)[:, target].view(len(rows), -1)
+            confident = confidence >= self.target_confidence
+            # The nearest candidate with enough confidence; if none has enough, the candidate with the most.
+            choice = torch.where(confident.any(1), confident.int().argmax(1), confidence.argmax(1))
+            row = torch.arange(len(rows), device=device)
+            result.counterfactual[rows] = nearest[row, choice].cpu()
+            result.confidence[rows] = confidence[row, choice].cpu()
+            result.found[rows] = confident.any(1).cpu()
+            result.iterations[rows] = choice.cpu() + 1
+        return result

@@ -1,32 +1,57 @@
 """VLK (Van Looveren and Klaise): sparse counterfactuals, kept on the data by an autoencoder and a class prototype.
 
-The algorithm is that of alibi's `CounterfactualProto`, which deduce/alibi_reference.py runs for real; this is the same
-for a batch of pairs at a time. docs/vlk.md says how closely the two agree.
+The algorithm is that of alibi's `CounterfactualProto`, which deduce/alibi_reference.py runs; this implementation
+searches a batch of pairs at a time. docs/vlk.md says how closely the two agree.
 """
 
-import sys
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from tqdm import tqdm
 
 from deduce.errors import InputError
-from deduce.fold import device_of, frozen
-from deduce.search import Models, Result, Rows, checked_pairs, prepared
+from deduce.fold import device_of
+from deduce.search import Method, Models, Result, checked_pairs, folded, frozen_beside, probabilities, progress_bar
 
-INFINITE = 1e10  # what alibi starts distances and the upper bound of the loss weight with
+INFINITE = 1e10  # alibi's initial value for distances and for the upper bound of the loss weight
+Encodings = dict[int, Tensor]  # of the training images that the classifier predicts to be of each class, (m, d) each
+
+
+@dataclass
+class AutoencoderModels(Models):
+    autoencoder: Any
+
+
+@dataclass
+class ProtoRows:
+    """The rows of a batch; every tensor's first dimension is the row."""
+
+    original: Tensor
+    target: Tensor
+    label: Tensor  # the predicted class of the original, from which the search moves away
+    prototype: Tensor
+    loss_weight: Tensor  # c, between the bounds of its search
+    lower: Tensor
+    upper: Tensor
+    image: Tensor  # the iterate, and the confidence in the target there
+    confidence: Tensor
+    best: Tensor  # the nearest counterfactual so far
+    best_distance: Tensor
+    best_confidence: Tensor
 
 
 @dataclass(frozen=True)
-class VLK:
-    """Hyper-parameters; the defaults are those of alibi's MNIST example, whose names stand beside them."""
+class VLK(Method):
+    """Hyper-parameters; the defaults are those of alibi's MNIST example, and the comments give alibi's names.
 
-    name: ClassVar[str] = "vlk"
-    display_name: ClassVar[str] = "VLK"
-    target_confidence: ClassVar[None] = None  # VLK cannot prescribe one: the target is the likeliest class, no more
+    No confidence can be prescribed: a search succeeds when the target becomes the likeliest class.
+    """
+
+    name = "vlk"
+    display_name = "VLK"
+    needs = ("autoencoder", "training")
 
     confidence_margin: float = 0.0  # kappa
     sparsity: float = 0.1  # beta
@@ -34,13 +59,13 @@ class VLK:
     prototype_weight: float = 100.0  # theta
     initial_loss_weight: float = 1.0  # c_init
     loss_weight_steps: int = 2  # c_steps
-    max_iterations: int = 1000  # of each of those steps; none stops early
+    max_iterations: int = 1000  # of each of these steps; none stops early
     learning_rate: float = 0.01  # learning_rate_init
     gradient_clip: float = 1000.0  # clip
     neighbours: int = 5  # k
-    training_images: int = 50_000  # among how many the neighbours are looked for
-    # alibi means to accelerate its descent, but updates two variables in no fixed order, so that nearly always the
-    # momentum vanishes (docs/vlk.md). This is the algorithm as intended.
+    training_images: int = 50_000  # among which the neighbours are searched
+    # alibi means to accelerate its descent, but updates two variables in no fixed order, and the momentum nearly
+    # always vanishes (docs/vlk.md). True gives the intended descent.
     momentum: bool = False
     batch_size: int = 128
 
@@ -49,14 +74,16 @@ class VLK:
             if getattr(self, name) < 1:
                 raise InputError(f"{name} is {getattr(self, name)}; it must be at least 1.")
 
-    def settings(self) -> dict[str, Any]:
-        return asdict(self)
+    def prepare(self, images: Any, classifier: Any, **needed: Any) -> dict[str, Any]:
+        arguments = super().prepare(images, classifier, **needed)
+        encodings = self.class_encodings(arguments["classifier"], arguments["autoencoder"], arguments["training"][0])
+        return arguments | {"training": encodings}
 
     def generate(
         self,
         classifier: nn.Module,
         autoencoder: Any,
-        training: Tensor | dict[int, Tensor],
+        training: Tensor | tuple[Tensor, Tensor] | Encodings,
         images: Tensor,
         targets: Tensor,
         allow_reached: bool = False,
@@ -66,62 +93,64 @@ class VLK:
 
         classifier: any module that gives logits.
         autoencoder: a module with `encode(images) -> encodings` and `decode(encodings) -> images`.
-        training: images (m, channels, height, width) in [0, 1], among which the prototypes of targets are looked
-            for; or their `class_encodings`, computed before.
+        training: images (m, channels, height, width) in [0, 1] whose encodings are averaged into prototypes, with or
+            without labels; or their `class_encodings`, computed before.
         """
-        classifier = prepared(classifier, images)
+        classifier = folded(classifier, images)
         images, targets = checked_pairs(classifier, images, targets, allow_reached)
-        if isinstance(training, Tensor):
-            training = self.class_encodings(classifier, autoencoder, training)
-        models = Models(classifier=classifier, autoencoder=prepared_autoencoder(autoencoder, classifier))
-        result = Result.empty(images)
-        searched = _record_reached(result, models, images, targets)
+        if not isinstance(training, dict):
+            training_images = training[0] if isinstance(training, tuple) else training
+            training = self.class_encodings(classifier, autoencoder, training_images)
+        models = AutoencoderModels(classifier, frozen_beside(autoencoder, classifier))
+        by_class = probabilities(classifier, images)
+        reached = by_class.argmax(1) == targets  # an image that is already predicted as its target is its own answer
+        result = Result(images.clone(), reached, _of(by_class, targets), iterations=torch.zeros_like(targets))
+        searched = (~reached).nonzero().squeeze(1)
         batches = searched.tensor_split(-(-len(searched) // self.batch_size)) if len(searched) else ()
-        total = len(batches) * self.loss_weight_steps * self.max_iterations
-        interval = 0.1 if sys.stderr.isatty() else 30
-        with tqdm(total=total, desc=self.display_name, disable=not progress, mininterval=interval) as bar:
+        iterations = self.loss_weight_steps * self.max_iterations
+        with progress_bar(self, len(batches) * iterations, progress) as bar:
             for index in batches:
                 rows = self.start(models, training, images[index], targets[index])
                 self.search(models, rows, bar)
-                _record(result, index, rows)
-                result.iterations[index] = self.loss_weight_steps * self.max_iterations
+                found = rows.best_distance < INFINITE
+                result.counterfactual[index] = torch.where(found[:, None, None, None], rows.best, rows.image).cpu()
+                result.found[index] = found.cpu()
+                result.confidence[index] = torch.where(found, rows.best_confidence, rows.confidence).cpu()
+                result.iterations[index] = iterations
         return result
 
     @torch.no_grad()
-    def class_encodings(self, classifier: nn.Module, autoencoder: Any, images: Tensor) -> dict[int, Tensor]:
-        """The encodings, each flattened, of the training images that the classifier predicts to be of each class."""
-        classifier = prepared(classifier, images)
-        models = Models(classifier=classifier, autoencoder=prepared_autoencoder(autoencoder, classifier))
-        labels, encodings = [], []
-        for some in images[: self.training_images].to(device_of(classifier)).split(1000):
-            labels.append(_probabilities(models, some).argmax(1))
-            encodings.append(models.autoencoder.encode(some).flatten(1))
-        label, encoding = torch.cat(labels), torch.cat(encodings)
-        return {int(value): encoding[label == value] for value in label.unique()}
+    def class_encodings(self, classifier: nn.Module, autoencoder: Any, images: Tensor) -> Encodings:
+        """The flattened encodings of the training images, by the class that the classifier predicts."""
+        classifier = folded(classifier, images)
+        autoencoder = frozen_beside(autoencoder, classifier)
+        blocks = images[: self.training_images].to(device_of(classifier)).split(1000)
+        labels = torch.cat([classifier(block).softmax(1).argmax(1) for block in blocks])
+        encodings = torch.cat([autoencoder.encode(block).flatten(1) for block in blocks])
+        return {int(label): encodings[labels == label] for label in labels.unique()}
 
     @torch.no_grad()
-    def start(self, models: Models, encodings: dict[int, Tensor], images: Tensor, targets: Tensor) -> Rows:
-        """The rows before the search; every tensor's first dimension is the row, and no row sees another."""
+    def start(self, models: AutoencoderModels, encodings: Encodings, images: Tensor, targets: Tensor) -> ProtoRows:
+        """The rows before the search."""
         original, target = (tensor.to(device_of(models.classifier)) for tensor in (images, targets))
-        probabilities = models.classifier(original).softmax(1)
-        value = torch.zeros(len(original), device=original.device)
-        encoded = models.autoencoder.encode(original)
-        return Rows(
+        by_class = models.classifier(original).softmax(1)
+        zeros = original.new_zeros(len(original))
+        return ProtoRows(
             original=original,
             target=target,
-            label=probabilities.argmax(1),  # what the search moves away from is the prediction, whatever the truth
-            prototype=prototypes(encoded, target, encodings, self.neighbours),
-            loss_weight=value + self.initial_loss_weight,  # c, and the bounds between which it is looked for
-            lower=value.clone(),
-            upper=value + INFINITE,
+            label=by_class.argmax(1),
+            prototype=prototypes(models.autoencoder.encode(original), target, encodings, self.neighbours),
+            loss_weight=zeros + self.initial_loss_weight,
+            lower=zeros,
+            upper=zeros + INFINITE,
             image=original,
-            confidence=_of(probabilities, target),
-            best=original.clone(),
-            best_distance=value + INFINITE,
-            best_confidence=value.clone(),
+            confidence=_of(by_class, target),
+            best=original,
+            best_distance=zeros + INFINITE,
+            best_confidence=zeros,
         )
 
-    def search(self, models: Models, rows: Rows, bar: Any = None) -> None:
+    def search(self, models: AutoencoderModels, rows: ProtoRows, bar: Any = None) -> None:
         """Descends from the original once per loss weight; `rows.best` is the nearest counterfactual seen in all."""
         for _ in range(self.loss_weight_steps):
             found = self.descend(models, rows, bar)
@@ -130,57 +159,55 @@ class VLK:
             between, bounded = (rows.lower + rows.upper) / 2, rows.upper < INFINITE
             rows.loss_weight = torch.where(bounded, between, 10 * rows.loss_weight)
 
-    def descend(self, models: Models, rows: Rows, bar: Any = None) -> Tensor:
+    @torch.no_grad()
+    def descend(self, models: AutoencoderModels, rows: ProtoRows, bar: Any = None) -> Tensor:
         """Iterative shrinkage with the rows' present loss weights; which rows, (n,) bool, met a counterfactual."""
         found = torch.zeros_like(rows.target, dtype=torch.bool)
         rows.image = point = rows.original  # the iterate, and the point whose gradient is taken
         for iteration in range(self.max_iterations):
             gradient, probabilities = self.gradient(models, rows, point)
-            if iteration and not self.momentum:  # iterate and point are one: this pass has seen what the last step made
+            if iteration and not self.momentum:  # the point is the iterate: these are the probabilities there
                 found |= self.accept(rows, probabilities)
             rate = self.learning_rate * (1 - iteration / self.max_iterations) ** 0.5
             moved = self.shrink(point - rate * gradient.clamp(-self.gradient_clip, self.gradient_clip), rows.original)
-            previous, rows.image = rows.image, moved
-            point = moved
+            previous, rows.image, point = rows.image, moved, moved
             if self.momentum:
                 point = (moved + (iteration + 1) / (iteration + 4) * (moved - previous)).clamp(0, 1)
-                found |= self.accept(rows, _probabilities(models, moved))
+                found |= self.accept(rows, models.classifier(moved).softmax(1))
             if bar is not None:
                 bar.update()
         if not self.momentum:
-            found |= self.accept(rows, _probabilities(models, rows.image))
+            found |= self.accept(rows, models.classifier(rows.image).softmax(1))
         return found
 
-    def gradient(self, models: Models, rows: Rows, point: Tensor) -> tuple[Tensor, Tensor]:
-        """Of the smooth part of the loss at `point`, per row; and the classes' probabilities there, (n, classes)."""
+    @torch.enable_grad()
+    def gradient(self, models: AutoencoderModels, rows: ProtoRows, point: Tensor) -> tuple[Tensor, Tensor]:
+        """The gradient of the loss's smooth part at `point`, per row, and the probabilities (n, classes) there."""
         point = point.detach().requires_grad_()
         probabilities = models.classifier(point).softmax(1)
-        encoding = models.autoencoder.encode(point)  # serves the autoencoder's term and the prototype's
+        encoding = models.autoencoder.encode(point)  # for the terms of both the autoencoder and the prototype
         others = probabilities.scatter(1, rows.label[:, None], -INFINITE).amax(1)
         away = F.relu(_of(probabilities, rows.label) - others + self.confidence_margin)
         loss = (rows.loss_weight * away).sum() + (point - rows.original).square().sum()
         if self.autoencoder_weight:
-            error = (models.autoencoder.decode(encoding) - point).square().sum()
-            loss = loss + self.autoencoder_weight * error
+            loss = loss + self.autoencoder_weight * (models.autoencoder.decode(encoding) - point).square().sum()
         if self.prototype_weight:
             loss = loss + self.prototype_weight * (encoding - rows.prototype).square().sum()
         return torch.autograd.grad(loss, point)[0], probabilities.detach()
 
     def shrink(self, moved: Tensor, original: Tensor) -> Tensor:
-        """Takes every pixel's change back by `sparsity`, all of it where it is smaller; then clips to [0, 1].
+        """Reduces the change of every pixel by `sparsity`, to zero if the change is smaller; then clips to [0, 1].
 
-        As in alibi the threshold is not scaled by the learning rate, so that a pixel needs a steep gradient to leave.
+        As in alibi, the threshold is not scaled by the learning rate: a pixel needs a steep gradient to leave.
         """
         change = moved - original
         nearer = torch.where(change > 0, (moved - self.sparsity).clamp(max=1), (moved + self.sparsity).clamp(min=0))
         return torch.where(change.abs() > self.sparsity, nearer, original)
 
-    @torch.no_grad()
-    def accept(self, rows: Rows, probabilities: Tensor) -> Tensor:
-        """Keeps the iterates that are counterfactuals nearer than any before; which rows, (n,) bool, are one at all."""
-        raised = probabilities.scatter_add(
-            1, rows.label[:, None], torch.full_like(probabilities[:, :1], self.confidence_margin)
-        )
+    def accept(self, rows: ProtoRows, probabilities: Tensor) -> Tensor:
+        """Keeps the counterfactuals that are nearer than any before; which iterates, (n,) bool, are counterfactuals."""
+        margin = torch.full_like(probabilities[:, :1], self.confidence_margin)
+        raised = probabilities.scatter_add(1, rows.label[:, None], margin)
         accepted = (raised.argmax(1) != rows.label) & (probabilities.argmax(1) == rows.target)
         change = (rows.image - rows.original).flatten(1)
         distance = change.square().sum(1) + self.sparsity * change.abs().sum(1)
@@ -197,47 +224,17 @@ def prototypes(encoded: Tensor, targets: Tensor, encodings: dict[int, Tensor], n
     """The mean of the `neighbours` encodings of the target's class that are nearest to each of `encoded`, exactly."""
     prototype = torch.empty_like(encoded)
     for target in targets.unique().tolist():
-        if len(encodings.get(target, ())) < neighbours:
+        if (count := len(encodings.get(target, ()))) < neighbours:
             raise InputError(
-                f"the classifier predicts class {target} for {len(encodings.get(target, ()))} training images; "
+                f"the classifier predicts class {target} for {count} training images; "
                 f"{neighbours} neighbours are asked for."
             )
-        of_target = targets == target
+        rows, known = targets == target, encodings[target]
         # Not by matrix multiplication: its rounding would swap near neighbours.
-        distance = torch.cdist(
-            encoded[of_target].flatten(1), encodings[target], compute_mode="donot_use_mm_for_euclid_dist"
-        )
+        distance = torch.cdist(encoded[rows].flatten(1), known, compute_mode="donot_use_mm_for_euclid_dist")
         nearest = distance.topk(neighbours, largest=False).indices
-        prototype[of_target] = encodings[target][nearest].mean(1).view_as(encoded[of_target])
+        prototype[rows] = known[nearest].mean(1).view_as(encoded[rows])
     return prototype
-
-
-def _record_reached(result: Result, models: Models, images: Tensor, targets: Tensor) -> Tensor:
-    """Answers the pairs whose image is predicted to be of its target, which are not searched; the others' index."""
-    where = device_of(models.classifier)
-    probabilities = torch.cat([_probabilities(models, some.to(where)).cpu() for some in images.split(100)])
-    result.counterfactual.copy_(images)
-    result.found = probabilities.argmax(1) == targets
-    result.confidence = _of(probabilities, targets)
-    return (~result.found).nonzero().squeeze(1)
-
-
-def _record(result: Result, index: Tensor, rows: Rows) -> None:
-    found = rows.best_distance < INFINITE
-    result.counterfactual[index] = torch.where(found[:, None, None, None], rows.best, rows.image).cpu()
-    result.found[index] = found.cpu()
-    result.confidence[index] = torch.where(found, rows.best_confidence, rows.confidence).cpu()
-
-
-def prepared_autoencoder(autoencoder: Any, classifier: nn.Module) -> Any:
-    """Frozen, where the classifier is, in the memory layout that convolutions are fastest in."""
-    autoencoder = frozen(autoencoder).to(device_of(classifier))
-    return autoencoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-
-
-@torch.no_grad()
-def _probabilities(models: Models, images: Tensor) -> Tensor:
-    return models.classifier(images).softmax(1)
 
 
 def _of(probabilities: Tensor, classes: Tensor) -> Tensor:

@@ -1,47 +1,94 @@
-"""The paper's networks, and the one way to keep them: weights in `.safetensors`, what they are in `.json`.
+"""The registry of models, and the one way to store them: weights in `.safetensors`, their architecture in `.json`.
 
-The file names a class of the registry below and the arguments of its constructor: reading it executes nothing else.
+A model is a module with a class and the task that trains it, a line in `REGISTRY` and a section of the config.
+The workflow imports this package to see what a model depends on, so it must not need torch. A `.json` names a class of
+the registry and its constructor's arguments: reading it executes nothing else.
 """
 
-from importlib import import_module
-from pathlib import Path
+from __future__ import annotations
 
-from safetensors import SafetensorError
-from torch import nn
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from deduce.artifacts import load_tensors, save_tensors
 from deduce.errors import InputError
 
+if TYPE_CHECKING:
+    from torch import nn
+
+    from deduce.datasets import Dataset
+    from deduce.training import Task
+
+
+@dataclass(frozen=True)
+class Model:
+    """One line of the registry: a class with its training task, and what it is made from."""
+
+    module: str
+    architecture: str  # name of the class
+    task: str  # name of the class that trains it
+    arguments: Callable[..., tuple[Any, ...]]  # of the class's constructor, from settings, dataset and needed models
+    needs: tuple[str, ...] = ()  # roles of other models; `classifier` is the one that the model's section names
+    classifies: bool = False  # whether methods can explain it
+
+    def build(self, *arguments: Any, **named: Any) -> nn.Module:
+        return getattr(import_module(self.module), self.architecture)(*arguments, **named)
+
+    def training_task(self, settings: dict[str, Any], dataset: Dataset, **needed: nn.Module) -> Task:
+        network = self.build(*self.arguments(settings, dataset, **needed))
+        return getattr(import_module(self.module), self.task)(network, settings, **needed)
+
+
 REGISTRY = {
-    "SpectralResNet": "deduce.models.resnet",
-    "PlainResNet": "deduce.models.resnet",
-    "VAE": "deduce.models.vae",
-    "Autoencoder": "deduce.models.autoencoder",
-    "ClassAutoencoders": "deduce.models.class_autoencoders",
-    "WGAN": "deduce.models.wgan",
-    "ClassDensities": "deduce.density",
-}
+    "ddu": Model("deduce.models.resnet", "SpectralResNet", "Classification", classifies=True,
+                 arguments=lambda s, data: (s["width"], data.channels, len(data.classes), data.size, s["coefficient"])),
+    "plain": Model("deduce.models.resnet", "PlainResNet", "Classification", classifies=True,
+                   arguments=lambda s, data: (s["width"], data.channels, len(data.classes))),
+    "density": Model("deduce.density", "ClassDensities", "DensityFit", needs=("classifier",),
+                     arguments=lambda s, data, classifier: (len(data.classes), classifier.head.in_features)),
+    "vae": Model("deduce.models.vae", "VAE", "VariationalAutoencoding",
+                 arguments=lambda s, data: (s["latent"], data.channels, data.size)),
+    "autoencoder": Model("deduce.models.autoencoder", "Autoencoder", "Autoencoding",
+                         arguments=lambda s, data: (data.channels,)),
+    "wgan": Model("deduce.models.wgan", "WGAN", "AdversarialGeneration",
+                  arguments=lambda s, data: (s["latent"], data.channels, s["width"], s["critic_width"])),
+    "class_autoencoders": Model(
+        "deduce.models.class_autoencoders", "ClassAutoencoders", "ClassAutoencoding",
+        arguments=lambda s, data: (len(data.classes), prod(data.shape), s["hidden"], s["latent"])),
+}  # fmt: skip
+ARCHITECTURES = {model.architecture: model for model in REGISTRY.values()}
+
+
+def classifiers() -> list[str]:
+    """The models that methods can explain."""
+    return [name for name, model in REGISTRY.items() if model.classifies]
 
 
 def save(path: str | Path, model: nn.Module) -> None:
     """Writes `path` (.safetensors) and the `.json` beside it; `model` is of a registered class."""
     name = type(model).__name__
-    if name not in REGISTRY:
+    if name not in ARCHITECTURES:
         raise InputError(f"a {name} cannot be saved: deduce.models.REGISTRY does not have it.")
     save_tensors(path, model.state_dict(), {"class": name, "arguments": model.arguments})
 
 
-def load(path: str | Path) -> nn.Module:
+def load(path: str | Path) -> Any:
     """The model that `save` wrote, on the CPU, in evaluation mode."""
+    from safetensors import SafetensorError
+
     try:
-        tensors, architecture = load_tensors(path)
-        name, arguments = architecture["class"], architecture["arguments"]
-        if name not in REGISTRY:
-            raise InputError(f"{path}: unknown class '{name}'; known: {', '.join(REGISTRY)}.")
-        model: nn.Module = getattr(import_module(REGISTRY[name]), name)(**arguments)
+        tensors, description = load_tensors(path)
+        name, arguments = description["class"], description["arguments"]
+        if name not in ARCHITECTURES:
+            raise InputError(f"{path}: unknown class '{name}'; known: {', '.join(ARCHITECTURES)}.")
+        model = ARCHITECTURES[name].build(**arguments)
         model.load_state_dict(tensors)
     except FileNotFoundError as error:
-        raise InputError(f"{error.filename}: no such file; the weights and their .json lie side by side.") from None
+        raise InputError(f"{error.filename}: no such file; the weights need their .json beside them.") from None
     except (SafetensorError, KeyError, TypeError, RuntimeError, ValueError) as error:
         if isinstance(error, InputError):
             raise

@@ -1,6 +1,9 @@
-"""The autoencoder of VLK (Van Looveren and Klaise): to a quarter of the pixels and back."""
+"""The autoencoder of VLK (Van Looveren and Klaise), whose encodings have a quarter of the pixels."""
 
 from torch import Tensor, nn
+from torch.nn import functional as F
+
+from deduce.training import Batch, Task, descend
 
 
 class Autoencoder(nn.Module):
@@ -31,8 +34,21 @@ class Autoencoder(nn.Module):
         return self.encoder(images)
 
     def decode(self, latent: Tensor) -> Tensor:
-        """→ images, about in [0, 1]: the last layer is linear."""
+        """→ images, roughly in [0, 1]: the last layer is linear."""
         return self.decoder(latent)
 
     def forward(self, images: Tensor) -> Tensor:
         return self.decode(self.encode(images))
+
+
+class Autoencoding(Task):
+    """Mean squared error per pixel, by Adam."""
+
+    def step(self, batch: Batch) -> dict[str, Tensor]:
+        loss = F.mse_loss(self.module(batch.images), batch.images)
+        descend(self.optimisers[0], loss)
+        return {"loss": loss}
+
+    def evaluate(self, images: Tensor, labels: Tensor) -> dict[str, float]:
+        errors = [F.mse_loss(self.module(block), block) * len(block) for block in images.split(1000)]
+        return {"validation_loss": float(sum(errors)) / len(images)}

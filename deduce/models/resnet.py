@@ -1,15 +1,20 @@
 """The two classifiers: the spectrally normalised ResNet-18 of DDU, and the plain ResNet-18 of the baselines.
 
-Both give logits, and say what they are made of: `features(images)` and the linear layer `head` on top.
+Both give logits, by a linear layer `head` on top of `features(images)`.
 """
+
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from deduce.fold import features_of
 from deduce.models.spectral import bounded
+from deduce.training import Batch, Task, descend
 
-STAGES = ((1, 1), (2, 2), (4, 2), (8, 2))  # width as a multiple of the first, stride; two blocks each
+# Of each block: the channels of input and output as multiples of the network's width, and the stride.
+BLOCKS = ((1, 1, 1), (1, 1, 1), (1, 2, 2), (2, 2, 1), (2, 4, 2), (4, 4, 1), (4, 8, 2), (8, 8, 1))
 SLOPE = 0.01  # of the LeakyReLU
 
 
@@ -23,16 +28,14 @@ class SpectralResNet(nn.Module):
         self.arguments = dict(width=width, channels=channels, classes=classes, size=size, coefficient=coefficient)
         self.stem = _bounded_convolution(channels, width, 1, size, coefficient)
         self.normalisation = nn.BatchNorm2d(width)
-        blocks, inputs = [], width
-        for multiple, stride in STAGES:
-            for step in (stride, 1):
-                blocks.append(SpectralBlock(inputs, multiple * width, step, size, coefficient))
-                inputs, size = multiple * width, -(-size // step)
-        self.blocks = nn.Sequential(*blocks)
-        self.head = nn.Linear(inputs, classes)
+        self.blocks = nn.Sequential()
+        for inputs, outputs, stride in BLOCKS:
+            self.blocks.append(SpectralBlock(inputs * width, outputs * width, stride, size, coefficient))
+            size = -(-size // stride)
+        self.head = nn.Linear(8 * width, classes)
 
     def features(self, images: Tensor) -> Tensor:
-        """images: (n, channels, size, size) in [0, 1] → (n, 8 · width), what the densities are fitted on."""
+        """images: (n, channels, size, size) in [0, 1] → (n, 8 · width), to which the densities are fitted."""
         out = F.leaky_relu(self.normalisation(self.stem(images)), SLOPE)
         return self.blocks(out).mean((2, 3))
 
@@ -53,7 +56,7 @@ class SpectralBlock(nn.Module):
 
     def shortcut(self, images: Tensor) -> Tensor:
         if self.stride > 1:
-            # An odd side has no whole windows: every stride-th pixel is taken, so that the sizes agree.
+            # An odd side cannot be divided into windows: take every stride-th pixel, to get the same size.
             window = self.stride if images.shape[-1] % self.stride == 0 else 1
             images = F.avg_pool2d(images, window, self.stride)
         return F.pad(images, (0, 0, 0, 0, 0, self.new_channels)) if self.new_channels else images
@@ -72,13 +75,9 @@ class PlainResNet(nn.Module):
         self.arguments = dict(width=width, channels=channels, classes=classes)
         self.stem = nn.Conv2d(channels, width, 7, 2, 3, bias=False)
         self.normalisation = nn.BatchNorm2d(width)
-        blocks, inputs = [], width
-        for multiple, stride in STAGES:
-            for step in (stride, 1):
-                blocks.append(PlainBlock(inputs, multiple * width, step))
-                inputs = multiple * width
+        blocks = (PlainBlock(inputs * width, outputs * width, stride) for inputs, outputs, stride in BLOCKS)
         self.blocks = nn.Sequential(*blocks)
-        self.head = nn.Linear(inputs, classes)
+        self.head = nn.Linear(8 * width, classes)
         for layer in self.modules():
             if isinstance(layer, nn.Conv2d):
                 nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
@@ -87,7 +86,7 @@ class PlainResNet(nn.Module):
         """images: (n, channels, height, width) in [0, 1] → (n, 8 · width)."""
         out = F.relu(self.normalisation(self.stem(images)))
         out = self.blocks(F.max_pool2d(out, 3, 2, 1))
-        return out.mean((2, 3))  # the paper's 28 pixels have become one: this changes nothing there
+        return out.mean((2, 3))  # no change at the paper's 28 × 28 pixels, of which one is left
 
     def forward(self, images: Tensor) -> Tensor:
         return self.head(self.features(images))
@@ -116,15 +115,25 @@ def _bounded_convolution(inputs: int, outputs: int, stride: int, size: int, coef
     return bounded(nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), size, coefficient)
 
 
-@torch.no_grad()
-def all_features(network: SpectralResNet | PlainResNet, images: Tensor, batch_size: int = 1000) -> Tensor:
-    """Features (n, d) of many images (n, channels, height, width), by an evaluated classifier, on its device."""
-    device = network.head.weight.device
-    return torch.cat([network.features(some.to(device)) for some in images.split(batch_size)])
+class Classification(Task):
+    """Cross-entropy by stochastic gradient descent, with momentum 0.9 and no weight decay (section 4.1)."""
+
+    def __init__(self, network: SpectralResNet | PlainResNet, settings: dict[str, Any]) -> None:
+        self.module = self.network = network
+        self.optimisers = [torch.optim.SGD(network.parameters(), settings["learning_rate"], momentum=0.9)]
+
+    def step(self, batch: Batch) -> dict[str, Tensor]:
+        logits = self.module(batch.images)
+        loss = F.cross_entropy(logits, batch.labels)
+        descend(self.optimisers[0], loss)
+        return {"loss": loss, "accuracy": (logits.argmax(1) == batch.labels).float().mean()}
+
+    def evaluate(self, images: Tensor, labels: Tensor) -> dict[str, float]:
+        return {"validation_accuracy": accuracy(self.network, images, labels)}
 
 
 @torch.no_grad()
 def accuracy(network: SpectralResNet | PlainResNet, images: Tensor, labels: Tensor) -> float:
-    """The share of images (n, channels, height, width) that an evaluated classifier gives their `labels` (n,)."""
-    predictions = network.head(all_features(network, images)).argmax(1)
+    """The share of images (n, channels, height, width) that a classifier in evaluation mode labels as `labels` (n,)."""
+    predictions = network.head(features_of(network, images)).argmax(1)
     return (predictions == labels.to(predictions.device)).double().mean().item()

@@ -1,14 +1,18 @@
 """The soft spectral bound of the DDU network: a convolution, as a linear operator, gets a norm of at most c.
 
-The bound is on the operator itself and not on the reshaped kernel: the power iteration runs through the
-convolution and its adjoint, at the size of image that the layer really sees.
+The bound applies to the operator itself, not to the reshaped kernel: the power iteration runs through the
+convolution and its adjoint, at the layer's own image size.
 """
+
+import copy
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn import grad
 from torch.nn.utils import parametrize
+
+from deduce import compute
 
 EPSILON = 1e-12  # of the normalisation of the two vectors
 SLACK = 1e-5  # added to the divisor, as the reference implementation of DDU does
@@ -17,8 +21,8 @@ SLACK = 1e-5  # added to the divisor, as the reference implementation of DDU doe
 class SoftSpectralBound(nn.Module):
     """A parametrization of a convolution's weight W: W / (max(1, σ/c) + 1e-5), σ being the operator's norm.
 
-    An operator whose norm is below c is (but for the slack) left as it is. One power iteration per training
-    forward, none in evaluation, so that an evaluated network is a fixed function.
+    An operator whose norm is below c does not change (but for the slack). There is one power iteration per training
+    forward and none in evaluation, where the network is a fixed function.
     """
 
     left: Tensor
@@ -50,7 +54,7 @@ class SoftSpectralBound(nn.Module):
 
     def norm(self, weight: Tensor) -> Tensor:
         """The present estimate of W's operator norm, from below; differentiable in W."""
-        # Cloned because the next forward changes the buffers in place, perhaps before this one's backward.
+        # Cloned because the next forward changes the buffers in place, perhaps before the backward of this one.
         return (self.left.clone() * self._apply_operator(self.right.clone(), weight)).sum()
 
     def forward(self, weight: Tensor) -> Tensor:
@@ -71,15 +75,15 @@ def bounded(convolution: nn.Conv2d, size: int, coefficient: float) -> nn.Conv2d:
 
 @torch.no_grad()
 def operator_norms(network: nn.Module, iterations: int = 200) -> dict[str, float]:
-    """The norm of every bounded convolution as it is applied, by a long power iteration from a random start."""
+    """The norm of every bounded convolution in its forward pass, by a long power iteration from a seeded start."""
     norms = {}
     for name, layer in network.named_modules():
-        if not (isinstance(layer, nn.Conv2d) and parametrize.is_parametrized(layer, "weight")):
-            continue
-        bound = layer.parametrizations["weight"][0]  # type: ignore[index]
+        bound = layer.parametrizations.weight[0] if parametrize.is_parametrized(layer, "weight") else None
         if isinstance(bound, SoftSpectralBound):
             weight = layer.weight.double()
-            probe = SoftSpectralBound(layer, bound.right.shape[-1], bound.coefficient).to(weight)
+            probe = copy.deepcopy(bound).to(weight)
+            start = torch.randn(bound.left.shape, generator=compute.generator("operator norm", name))
+            probe.left.copy_(_unit(start))
             probe.iterate(weight, iterations)
             norms[name] = probe.norm(weight).item()
     return norms

@@ -1,132 +1,151 @@
 """The AnoGAN score (equation 7): how near a GAN comes to an image, by gradient descent in its latent space.
 
-Low is realistic. The defaults are the paper's setting, as its released code reads it (see `reset_step_per_restart`).
+A low score is realistic. The defaults are those of the paper's released code (see `reset_step_per_restart`).
 """
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from deduce import compute
-from deduce.models.wgan import WGAN
-from deduce.realism.frozen import FrozenWGAN
+from deduce.fold import device_of, frozen
+from deduce.realism.fast_wgan import FastWGAN
+from deduce.realism.score import Images
 
 log = logging.getLogger(__name__)
 
-ROWS = {"cpu": 72, "cuda": 1536}  # descents at a time: what fits the caches of a core, or fills a GPU
+CPU_ROWS = 72  # descents in one block: as many as fit the caches of a core
+GPU_ROWS = 1536
 DECAY_AFTER = 0.8  # of the steps: then the step size is divided by ten, once
 DECAY = 0.1
 
 
+def score(images: Images, models: Mapping[str, Any], settings: Mapping[str, Any]) -> Tensor:
+    """The scorer of the metric `agan`: an image's starting points depend on its index and target alone."""
+    keys = list(zip(images.index.tolist(), images.targets.tolist(), strict=True))
+    return AnoGAN(**settings["anogan"]).score(models["wgan"], images.pixels, keys)
+
+
+class AutodiffGAN:
+    """The loss of equation 7 and its gradient, by automatic differentiation.
+
+    Works for any `gan.generator(latent)` and `gan.critic.features(images)`, any image size and any device.
+    """
+
+    def __init__(self, gan: nn.Module, feature_weight: float) -> None:
+        self.gan: Any = frozen(gan)  # Any: the networks' own methods are called
+        self.feature_weight = feature_weight
+
+    def prepare(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """The images and their features f_D, the last two arguments of `loss` and `gradient`."""
+        return images, self.gan.critic.features(images)
+
+    def loss(self, latent: Tensor, images: Tensor, features: Tensor) -> Tensor:
+        """Equation 7, per row: (rows,)."""
+        generated = self.gan.generator(latent)
+        by_pixel, by_feature = generated - images, self.gan.critic.features(generated) - features
+        return by_pixel.abs().flatten(1).sum(1) + self.feature_weight * by_feature.abs().flatten(1).sum(1)
+
+    def gradient(self, latent: Tensor, images: Tensor, features: Tensor) -> Tensor:
+        """The gradient of equation 7 in the latent vectors: (rows, latent)."""
+        with torch.enable_grad():
+            latent = latent.detach().requires_grad_()
+            return torch.autograd.grad(self.loss(latent, images, features).sum(), latent)[0]
+
+
 @dataclass(frozen=True)
 class AnoGAN:
-    """Scores images; its parameters decide the scores, and nothing else does (order, batch, number of images)."""
+    """Scores images. A score depends on these parameters, the GAN, the image and its key, but not on other images."""
 
     steps: int = 4000
     restarts: int = 3
     step_size: float = 0.03
     feature_weight: float = 0.1  # λ
-    # False, as released: the divided step size is kept, so that restart r starts at step_size / 10^r.
-    # True, as the paper reads: every restart starts at step_size.
+    # False, as in the released code: the divided step size is kept, and restart r starts at step_size / 10^r.
+    # True, as in the paper's text: every restart starts at step_size.
     reset_step_per_restart: bool = False
     seed: int = 0
 
-    def score(
-        self,
-        wgan: WGAN,
-        images: np.ndarray,
-        keys: Sequence[tuple[int | str, ...]],
-        dtype: torch.dtype = torch.float32,
-    ) -> np.ndarray:
-        """images: (n, channels, 28, 28) in [0, 1]; keys: what seeds each one's starting points → scores (n,).
+    def score(self, gan: Any, images: Tensor, keys: Sequence[tuple[int | str, ...]]) -> Tensor:
+        """images: (n, channels, height, width) in [0, 1]; keys: n seeds of starting points → scores (n,).
 
-        The score is the least over the restarts of the loss where its descent ended. NaN for an image with NaN or
-        infinite pixels; that, and images without any ink, are said in the log.
+        gan: has `generator(latent)`, `generator.latent` (the dimension) and `critic.features(images)`, and is on the
+        images' device. The score is the smallest final loss of the restarts. It is NaN for images with NaN or infinite
+        pixels. The log mentions these, and images that are zero everywhere.
         """
-        finite = np.isfinite(images).all(axis=(1, 2, 3))
+        finite = images.isfinite().flatten(1).all(1)
         _mention(~finite, "have pixels that are not finite: their scores are NaN")
-        _mention(finite & ~images.any(axis=(1, 2, 3)), "are zero everywhere: scored, but they show nothing")
-        scores = np.full(len(images), np.nan, np.float32)
-        scorable = np.flatnonzero(finite).tolist()
+        _mention(finite & ~images.flatten(1).any(1), "are zero everywhere: scored, but they show nothing")
+        scores = images.new_full((len(images),), torch.nan)
+        scorable = finite.nonzero()[:, 0]
         if len(scorable):
-            starts = torch.stack([self._starts(wgan, keys[i]) for i in scorable]).flatten(0, 1)
-            losses = self._descend(wgan, torch.as_tensor(images[scorable]).to(dtype), starts.to(dtype))
-            scores[scorable] = losses.unflatten(0, (-1, self.restarts)).amin(1).numpy()
+            starts = torch.cat([self._starts(gan.generator.latent, keys[row]) for row in scorable.tolist()])
+            losses = self._descend(gan, images[scorable], starts.to(images))
+            scores[scorable] = losses.unflatten(0, (-1, self.restarts)).amin(1)
         return scores
 
-    def _starts(self, wgan: WGAN, key: tuple[int | str, ...]) -> Tensor:
+    def _starts(self, latent: int, key: tuple[int | str, ...]) -> Tensor:
         """(restarts, latent) from N(0, I)."""
-        return torch.stack(
-            [
-                torch.randn(wgan.generator.latent, generator=compute.generator("anogan", self.seed, *key, restart))
-                for restart in range(self.restarts)
-            ]
-        )
+        generators = [compute.generator("anogan", self.seed, *key, restart) for restart in range(self.restarts)]
+        return torch.stack([torch.randn(latent, generator=generator) for generator in generators])
 
-    def _descend(self, wgan: WGAN, images: Tensor, starts: Tensor) -> Tensor:
+    def _descend(self, gan: Any, images: Tensor, starts: Tensor) -> Tensor:
         """The losses (n · restarts,) where the descents from `starts` (n · restarts, latent) end."""
-        device = compute.device()
-        rows = ROWS.get(device.type, ROWS["cpu"])
-        wgan = wgan.to(device)
+        on_cpu = device_of(gan).type == "cpu"
+        rows = CPU_ROWS if on_cpu else GPU_ROWS
         restart = torch.arange(len(starts)) % self.restarts
         step_sizes = self.step_size * (torch.ones(len(starts)) if self.reset_step_per_restart else DECAY**restart)
-        losses = torch.empty(len(starts), dtype=starts.dtype)
-        own = threading.local()
+        step_sizes, losses = step_sizes.to(starts), torch.empty_like(starts[:, 0])
+        of_thread = threading.local()  # threads cannot share the buffers of the fast path
 
         def descend(block: Tensor) -> None:
-            # A last block that is not full repeats its rows: every block has the same shape, so the same arithmetic.
-            if not hasattr(own, "frozen"):
-                own.frozen = FrozenWGAN(wgan, rows, self.feature_weight, starts.dtype)
+            if not hasattr(of_thread, "objective"):
+                weight, fast = self.feature_weight, FastWGAN.supports(gan)
+                of_thread.objective = FastWGAN(gan, rows, weight, starts.dtype) if fast else AutodiffGAN(gan, weight)
             image = images[block // self.restarts]
-            ended = self._descend_block(own.frozen, image, starts[block].to(device), step_sizes[block].to(device))
-            losses[block] = ended.cpu()
+            losses[block] = self._descend_block(of_thread.objective, image, starts[block], step_sizes[block])
 
-        blocks = list(_blocks(len(starts), rows))
-        with side_by_side(len(blocks) if device.type == "cpu" else 1) as each:
+        # The last block repeats rows to fill up, because only equal shapes give equal arithmetic.
+        blocks = [block[torch.arange(rows) % len(block)] for block in torch.arange(len(starts)).split(rows)]
+        with threaded_map(len(blocks) if on_cpu else 1) as each:
             for done, _ in enumerate(each(descend, blocks), 1):
                 log.info("descents: %d of %d", min(done * rows, len(starts)), len(starts))
         return losses
 
     @torch.no_grad()
-    def _descend_block(self, frozen: FrozenWGAN, images: Tensor, latent: Tensor, step_sizes: Tensor) -> Tensor:
-        laid_out, features = frozen.prepare(images)
-        step_sizes = step_sizes[:, None].clone()
-        for step in range(self.steps - 1):  # the released code judges the last step before it updates
-            latent -= step_sizes * frozen.gradient(latent, laid_out, features)
+    def _descend_block(
+        self, objective: FastWGAN | AutodiffGAN, images: Tensor, latent: Tensor, step_sizes: Tensor
+    ) -> Tensor:
+        prepared, step_sizes = objective.prepare(images), step_sizes[:, None].clone()
+        for step in range(self.steps - 1):  # the released code measures the loss before its last update
+            latent -= step_sizes * objective.gradient(latent, *prepared)
             if step == int(DECAY_AFTER * self.steps):
                 step_sizes *= DECAY
-        return frozen.loss(latent, laid_out, features)
+        return objective.loss(latent, *prepared)
 
 
 @contextmanager
-def side_by_side(at_most: int) -> Iterator[Callable[..., Iterator[Any]]]:
-    """A `map` that works on as many things at a time as torch has threads: one alone is too small to be divided."""
+def threaded_map(at_most: int) -> Iterator[Callable[..., Iterator[Any]]]:
+    """A `map` that uses one of torch's threads per item, for items that are too small to divide among threads."""
     threads = torch.get_num_threads()
-    if min(threads, at_most) == 1:
+    if (count := min(threads, at_most)) == 1:
         yield map
         return
     try:
-        with ThreadPoolExecutor(min(threads, at_most), initializer=torch.set_num_threads, initargs=(1,)) as workers:
+        with ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,)) as workers:
             yield workers.map
     finally:
-        torch.set_num_threads(threads)  # MKL's number is not the worker's alone
+        torch.set_num_threads(threads)  # a worker's call also changes the number of MKL's threads everywhere
 
 
-def _blocks(n: int, rows: int) -> Iterator[Tensor]:
-    for first in range(0, n, rows):
-        block = torch.arange(first, min(first + rows, n))
-        yield block[torch.arange(rows) % len(block)]
-
-
-def _mention(rows: np.ndarray, what: str) -> None:
-    if rows.any():
-        first = ", ".join(map(str, np.flatnonzero(rows)[:5]))
-        log.warning("%d images %s (rows %s%s)", rows.sum(), what, first, ", …" if rows.sum() > 5 else "")
+def _mention(rows: Tensor, finding: str) -> None:
+    if positions := rows.nonzero()[:, 0].tolist():
+        first = ", ".join(map(str, positions[:5])) + ", …" * (len(positions) > 5)
+        log.warning("%d images %s (rows %s)", len(positions), finding, first)

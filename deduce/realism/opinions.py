@@ -1,43 +1,48 @@
 """Second opinions on realism, beyond the paper: IM1 and IM2 (Van Looveren and Klaise), and the classifier's density.
 
-docs/realism.md says what each of them can and cannot tell.
+docs/realism.md says what each score can and cannot tell.
 """
 
-import numpy as np
-import torch
-from torch import nn
+from collections.abc import Mapping
+from typing import Any
 
-from deduce.density import ClassDensities
+import torch
+from torch import Tensor
+
 from deduce.models.class_autoencoders import ClassAutoencoders
+from deduce.realism.score import Images
 
 EPSILON = 1e-8  # keeps the ratios finite
 
 
+def im1(images: Images, models: Mapping[str, Any], settings: Mapping[str, Any]) -> Tensor:
+    return interpretability(models["class_autoencoders"], images.pixels, images.labels, images.targets)[0]
+
+
+def im2(images: Images, models: Mapping[str, Any], settings: Mapping[str, Any]) -> Tensor:
+    return interpretability(models["class_autoencoders"], images.pixels, images.labels, images.targets)[1]
+
+
 @torch.no_grad()
 def interpretability(
-    autoencoders: ClassAutoencoders, images: np.ndarray, labels: np.ndarray, targets: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """IM1 and IM2 of images (n, 1, height, width), counterfactuals from `labels` to `targets`: two arrays (n,).
+    autoencoders: ClassAutoencoders, images: Tensor, labels: Tensor, targets: Tensor
+) -> tuple[Tensor, Tensor]:
+    """IM1 and IM2, (n,) each, of images (n, channels, height, width): counterfactuals from `labels` to `targets`.
 
-    IM1: squared error of the target class's autoencoder over that of the original class's; it compares two classes, and
-    is NaN where they are the same. IM2: squared difference of what the autoencoders of the target class and of all
-    classes make of the image, over the image's L1 norm. Low is good, for both.
+    IM1 is the squared error of the target class's autoencoder divided by that of the original class's; it compares two
+    classes and is NaN where they are the same. IM2 is the squared difference of the reconstructions by the autoencoders
+    of the target class and of all classes, divided by the image's L1 norm. Lower is better for both.
     """
-    pixels = torch.as_tensor(images).flatten(1)
-    made = autoencoders.reconstructions(torch.as_tensor(images))
-    row = torch.arange(len(pixels))
-    by_target, by_label = made[torch.as_tensor(targets).long(), row], made[torch.as_tensor(labels).long(), row]
-    im1 = (pixels - by_target).square().sum(1) / ((pixels - by_label).square().sum(1) + EPSILON)
-    im2 = (by_target - made[-1]).square().sum(1) / (pixels.abs().sum(1) + EPSILON)
-    return np.where(labels == targets, np.nan, im1.numpy()), im2.numpy()
+    pixels, rows = images.flatten(1), torch.arange(len(images), device=images.device)
+    reconstructions = autoencoders.reconstructions(images)
+    by_target, by_label = reconstructions[targets, rows], reconstructions[labels, rows]
+    ratio = (pixels - by_target).square().sum(1) / ((pixels - by_label).square().sum(1) + EPSILON)
+    difference = (by_target - reconstructions[-1]).square().sum(1) / (pixels.abs().sum(1) + EPSILON)
+    return ratio.masked_fill(labels == targets, torch.nan), difference
 
 
 @torch.no_grad()
-def log_density(
-    classifier: nn.Module, densities: ClassDensities, images: np.ndarray, targets: np.ndarray
-) -> np.ndarray:
-    """log p(features | target) of images (n, 1, height, width) under the classifier's class densities: (n,)."""
-    if not len(images):
-        return np.empty(0)
-    features = torch.cat([classifier.features(some) for some in torch.as_tensor(images).split(500)])  # type: ignore[operator]
-    return densities.log_density(features, torch.as_tensor(targets).long()).numpy()
+def log_density(images: Images, models: Mapping[str, Any], settings: Mapping[str, Any]) -> Tensor:
+    """log p(features | target) under the class densities of the classifier's features."""
+    features = torch.cat([models["classifier"].features(pixels) for pixels in images.pixels.split(500)])
+    return models["density"].log_density(features, images.targets)

@@ -1,50 +1,56 @@
-"""All scores of a set of images: what the workflow stores of each."""
+"""All realism scores of a set of images.
 
-from typing import Any, NamedTuple
+A scorer is a function `scorer(images, models, settings)` that returns one number per image, a tensor (n,), with NaN
+where an image has no score. `models` holds the models that the scorer's metric names, by role; `settings` holds the
+sections of the config's `realism`. Images and models are on the same device: a scorer need not know which one it is.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pkgutil import resolve_name
+from typing import Any
 
 import numpy as np
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from deduce.density import ClassDensities
-from deduce.models.class_autoencoders import ClassAutoencoders
-from deduce.models.wgan import WGAN
-from deduce.realism.anogan import AnoGAN
-from deduce.realism.opinions import interpretability, log_density
+from deduce import compute
+from deduce.evaluation.metrics import METRICS
 from deduce.shards import Scores
 
 
-class Judges(NamedTuple):
-    """The models that the scores stand on, in evaluation mode."""
+@dataclass(frozen=True)
+class Images:
+    """Images to be scored, as counterfactuals from one class to another."""
 
-    wgan: WGAN
-    autoencoders: ClassAutoencoders
-    classifier: nn.Module
-    densities: ClassDensities
+    pixels: Tensor  # (n, channels, height, width) float32 in [0, 1]
+    index: Tensor  # (n,) of the original in its dataset; with the target, it seeds a scorer's random numbers
+    labels: Tensor  # (n,) class of the original
+    targets: Tensor  # (n,) class that the image should have
 
 
 def score(
-    judges: Judges,
-    anogan: AnoGAN,
-    images: np.ndarray,
-    index: np.ndarray,
-    labels: np.ndarray,
-    targets: np.ndarray,
-    wanted: np.ndarray,
-) -> Scores:
-    """The scores of the `wanted` (n,) rows of images (n, 1, 28, 28), NaN in the others.
+    models: Mapping[str, nn.Module], settings: Mapping[str, Any], images: np.ndarray, index: np.ndarray,
+    labels: np.ndarray, targets: np.ndarray, wanted: np.ndarray,
+) -> Scores:  # fmt: skip
+    """Scores of the `wanted` (n,) rows by every metric that has a scorer, NaN in the other rows.
 
-    `index`, `labels` and `targets` (n,) say what the images are: `index` in the dataset, counterfactuals from label to
-    target. A row's starting points depend on its index and target alone.
+    images: (n, channels, height, width) in [0, 1]; index, labels, targets: (n,), as in `Images`.
     """
-    keys = [(int(i), int(target)) for i, target in zip(index[wanted], targets[wanted], strict=True)]
-    im1, im2 = interpretability(judges.autoencoders, images[wanted], labels[wanted], targets[wanted])
-    found: dict[str, Any] = {
-        "agan": anogan.score(judges.wgan, images[wanted], keys),
-        "im1": im1,
-        "im2": im2,
-        "log_density": log_density(judges.classifier, judges.densities, images[wanted], targets[wanted]),
-    }
-    whole: dict[str, Any] = {name: np.full(len(images), np.nan) for name in found}
-    for name, values in found.items():
-        whole[name][wanted] = values
-    return Scores(image=index, target=targets, **whole)
+    metrics = [metric for metric in METRICS.values() if metric.scorer]
+    columns: dict[str, Any] = {metric.name: np.full(len(images), np.nan) for metric in metrics}
+    if wanted.any():
+        device = compute.device()
+        models = {role: model.to(device) for role, model in models.items()}
+        rows = (torch.as_tensor(array[wanted]).long().to(device) for array in (index, labels, targets))
+        chosen = Images(torch.as_tensor(images[wanted]).to(device), *rows)
+        for metric in metrics:
+            values = resolve_name(metric.scorer)(chosen, {role: models[role] for role in metric.models}, settings)
+            columns[metric.name][wanted] = values.cpu().numpy()
+    return Scores(index, targets, **columns)
+
+
+def choice(dataset: str, available: int, wanted: int) -> np.ndarray:
+    """Indices of the images that the sanity check scores: `wanted` of them, seeded by the dataset's name, or all."""
+    order = torch.randperm(available, generator=compute.generator("sanity", dataset))
+    return np.sort(order[:wanted].numpy())

@@ -1,29 +1,31 @@
 """The pictures of the gallery: every pair's original, counterfactuals and changes, packed small for a browser.
 
-One packet per test set: a deflated buffer of a little-endian uint32 (the length of the header), a JSON header (which
-pairs, their numbers, where each array begins) and the arrays. Pixels are rounded to 8 bits for the eye; the numbers
-are the results table's own.
+There is one packet per test set: a deflated buffer of a little-endian uint32 (the length of the header), a JSON header
+(the pairs, their numbers, the place of each array) and the arrays. Pixels are rounded to 8 bits, an error too small to
+be seen; numbers are those of the results table.
 """
 
 import base64
 import json
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from deduce.evaluation.metrics import METRICS
+from deduce.evaluation.run import Run
 from deduce.shards import Pairs, Shard
 
-LIMIT = 11_000_000  # characters of pictures in a page that has to stay below 15 MB
+LIMIT = 11_000_000  # characters of pictures, so that the page stays below 15 MB
 
 
 @dataclass(frozen=True)
 class TestSet:
-    """One test set: its pairs, each method's answer to them, and its rows of the results table."""
+    """One test set: its pairs, the shard of each method, and its rows of the results table."""
 
     seed: int
     pairs: Pairs
@@ -38,93 +40,78 @@ class Packet:
     data: str  # base64
 
 
+def test_sets(run: Run) -> Iterator[TestSet]:
+    for seed in map(str, run.experiment["seeds"]):
+        shards = {method: run.shard(method, seed) for method in run.methods}
+        yield TestSet(int(seed), run.pairs(seed), shards, run.results[run.results["seed"] == int(seed)])
+
+
 def packets(sets: Iterable[TestSet], limit: int = LIMIT) -> list[Packet]:
-    """As many test sets as fit into `limit` characters, the first ones first; of the last, as many images as fit."""
+    """As many test sets as fit into `limit` characters, in order; of the last one, as many images as fit."""
     packed: list[Packet] = []
-    for one in sets:
+    for test_set in sets:
         room = limit - sum(len(packet.data) for packet in packed)
-        wanted = one.results["image"].nunique()
-        packet = _packet(one, wanted)
-        while len(packet.data) > room and wanted:
-            wanted = min(wanted - 1, int(0.9 * wanted * room / len(packet.data)))
-            packet = _packet(one, wanted)
-        if wanted:
+        images = test_set.results["image"].nunique()
+        packet = _packet(test_set, images)
+        while len(packet.data) > room and packet.images:
+            packet = _packet(test_set, min(packet.images - 1, int(0.9 * packet.images * room / len(packet.data))))
+        if packet.images:
             packed.append(packet)
-        if wanted < one.results["image"].nunique():
+        if packet.images < images:
             break
     return packed
 
 
-def measured(results: pd.DataFrame) -> list[str]:
-    """The metrics that the results table has a number of."""
-    return [name for name in METRICS if name in results and results[name].notna().any()]
+def measured(results: pd.DataFrame, *others: str) -> list[str]:
+    """The metrics, and other columns before them, of which the results table has a number."""
+    return [name for name in (*others, *METRICS) if name in results and results[name].notna().any()]
 
 
 def quantised(pixels: np.ndarray) -> np.ndarray:
-    """Pixels in [0, 1] as uint8; what an imported result has outside is clipped."""
+    """Pixels in [0, 1] as uint8; imported results may lie outside and are clipped."""
     return np.rint(np.clip(pixels, 0, 1) * 255).astype(np.uint8)
 
 
-def _packet(one: TestSet, images: int) -> Packet:
-    shown = sorted(one.results["image"].unique())[:images]
-    keys = one.results[one.results["image"].isin(shown)][["image", "target"]].drop_duplicates()
-    keys = keys.sort_values(["image", "target"])
-    row = {pair: i for i, pair in enumerate(zip(one.pairs.image.tolist(), one.pairs.target.tolist(), strict=True))}
-    rows = np.array([row[pair] for pair in keys.itertuples(index=False, name=None)], dtype=int)
-    position = np.searchsorted(shown, one.pairs.image[rows])
-    first = rows[np.unique(position, return_index=True)[1]]
+def _packet(test_set: TestSet, count: int) -> Packet:
+    """The first `count` images of a test set with all of their targets."""
+    pairs, images = test_set.pairs, np.unique(test_set.pairs.image)[:count]
+    order = np.lexsort((pairs.target, pairs.image))
+    rows = order[np.isin(pairs.image[order], images)]
+    _, first, position = np.unique(pairs.image[rows], return_index=True, return_inverse=True)
+    results = test_set.results[test_set.results["image"].isin(images)].sort_values(["image", "target"])
 
-    arrays = {"originals": quantised(one.pairs.original[first])}
-    methods = {}
-    for method, shard in one.shards.items():
-        mine = one.results[one.results["method"] == method].set_index(["image", "target"]).loc[list(_pairs(keys))]
-        methods[method] = _numbers(mine)
+    arrays, methods = {"originals": quantised(pairs.original[rows[first]])}, {}
+    for method, shard in test_set.shards.items():
+        methods[method] = _numbers(results[results["method"] == method])
         # Differences modulo 256: zero where nothing changed, which packs to almost nothing.
-        arrays[f"{method}/delta"] = quantised(shard.counterfactual[rows]) - quantised(one.pairs.original[rows])
+        arrays[f"{method}/delta"] = quantised(shard.counterfactual[rows]) - quantised(pairs.original[rows])
         if shard.path_offset is not None:
             arrays |= {f"{method}/{name}": array for name, array in _path(shard, rows).items()}
-    header: dict[str, Any] = {
-        "seed": one.seed,
-        "shape": list(one.pairs.original.shape[1:]),
-        "images": [int(image) for image in shown],
-        "labels": one.pairs.label[first].tolist(),
-        "image": position.tolist(),
-        "target": one.pairs.target[rows].tolist(),
-        "methods": methods,
-    }
-    return Packet(one.seed, len(shown), _packed(header, arrays))
+    header = {"seed": test_set.seed, "shape": list(pairs.original.shape[1:]), "images": images.tolist()}
+    header |= {"labels": pairs.label[rows[first]].tolist(), "image": position.tolist()}
+    header |= {"target": pairs.target[rows].tolist(), "methods": methods}
+    return Packet(test_set.seed, len(images), _packed(header, arrays))
 
 
-def _pairs(keys: pd.DataFrame) -> Iterable[tuple[int, int]]:
-    return keys.itertuples(index=False, name=None)
-
-
-def _numbers(mine: pd.DataFrame) -> dict[str, list[Any]]:
-    """Columns of the results table, with null where there is no number."""
-    columns: dict[str, list[Any]] = {"found": [int(found) for found in mine["found"]]}
-    for name in ("confidence_before", "confidence", "iterations", *METRICS):
-        if name in mine and mine[name].notna().any():
-            columns[name] = [None if pd.isna(value) else float(value) for value in mine[name]]
-    return columns
+def _numbers(results: pd.DataFrame) -> dict[str, list[Any]]:
+    """Columns of the results table; None where there is no number."""
+    names = measured(results, "confidence_before", "confidence", "iterations")
+    columns = {name: [None if pd.isna(value) else float(value) for value in results[name]] for name in names}
+    return {"found": [int(found) for found in results["found"]]} | columns
 
 
 def _path(shard: Shard, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """The changes of the chosen rows, one after the other: how many per row, which pixel, and its new value."""
+    """The changes of the given rows, one after the other: how many per row, which pixel, and its new value."""
     assert shard.path_offset is not None and shard.path_pixel is not None and shard.path_value is not None
     begin, end = shard.path_offset[rows], shard.path_offset[rows + 1]
     steps = np.concatenate([np.arange(a, b) for a, b in zip(begin, end, strict=True)] or [np.zeros(0)]).astype(int)
-    return {
-        "steps": (end - begin).astype("<u4"),
-        "pixel": shard.path_pixel[steps].astype("<u4"),
-        "value": quantised(shard.path_value[steps]),
-    }
+    path = {"steps": (end - begin).astype("<u4"), "pixel": shard.path_pixel[steps].astype("<u4")}
+    return path | {"value": quantised(shard.path_value[steps])}
 
 
 def _packed(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
-    offsets, place = {}, 0
-    for name, array in arrays.items():
-        offsets[name] = [place, array.nbytes]
-        place += array.nbytes
+    starts = accumulate((array.nbytes for array in arrays.values()), initial=0)
+    offsets = {name: [start, array.nbytes] for (name, array), start in zip(arrays.items(), starts, strict=False)}
     text = json.dumps(header | {"arrays": offsets}, separators=(",", ":"), allow_nan=False).encode()
     content = len(text).to_bytes(4, "little") + text + b"".join(array.tobytes() for array in arrays.values())
     return base64.b64encode(zlib.compress(content, 9)).decode()

@@ -1,10 +1,11 @@
-"""The page of a run: one HTML file that needs nothing else, made from the run's tables, figures and shards."""
+"""The page of a run: one HTML file that needs nothing else, made from the data of its tables, figures and shards."""
 
 import base64
-import re
-from collections.abc import Iterable, Mapping
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib import metadata
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -13,261 +14,227 @@ import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from deduce.evaluation import paper, vlk_parity
-from deduce.evaluation.metrics import METRICS
-from deduce.evaluation.results import display_names
-from deduce.evaluation.tables import choose_pairs
-from deduce.report import answer, gallery, views
+from deduce.evaluation import paper
+from deduce.evaluation.catalogue import SECTIONS
+from deduce.evaluation.metrics import METRICS, PAPER
+from deduce.evaluation.run import Run
+from deduce.evaluation.summary import PAIR
+from deduce.evaluation.tables import choose_pairs, frame_table
+from deduce.provenance import versions
+from deduce.report import answer, gallery
 
 FOLDER = Path(__file__).parent
-DATASETS = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"}
+PACKAGES = ("pandas", "scipy", "matplotlib", "jinja2", "snakemake")  # the page names their versions
+DURATIONS = ["rule", "jobs", "seconds", "longest_job_in_s", "memory_in_MB"]
+COPIED = ("csv", "md", "tex")  # the formats in which a reader can copy a table
+Files = Mapping[str, bytes]  # the files of one table or figure by suffix; "json" describes it
 
 
 @dataclass
-class Run:
-    """All that a page is made from. What a run does not have is empty, and its section says so or is left out."""
+class PageData:
+    """Everything that a page is made from. If a run lacks something, its section is left out or says why."""
 
-    experiment: dict[str, Any]  # the config
-    results: pd.DataFrame
-    sets: Iterable[gallery.TestSet]
-    tables: dict[str, pd.DataFrame] = field(default_factory=dict)  # by the name of their file
-    texts: dict[str, dict[str, str]] = field(default_factory=dict)  # of the same: "csv", "md", "tex"
-    figures: dict[str, dict[str, bytes]] = field(default_factory=dict)  # by name: "png", "pdf"
-    records: dict[str, pd.DataFrame] = field(default_factory=dict)  # training records by model
-    timing: pd.DataFrame = field(default_factory=pd.DataFrame)
+    run: Run
+    tables: dict[str, Files]  # by name, in the order of the page: "json", "csv", "md", "tex"
+    figures: dict[str, Files] = field(default_factory=dict)  # by name, in the order of the page: "json", "png", "pdf"
     manifest: dict[str, Any] = field(default_factory=dict)
     sums: str = ""  # SHA256SUMS
-    benchmarks: pd.DataFrame = field(default_factory=pd.DataFrame)  # one row per rule: see `durations`
-    published: bool = False  # the authors' stored results
+    benchmarks: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=DURATIONS))  # one row per rule
+
+    def frame(self, table: str) -> pd.DataFrame:
+        """A table's CSV; empty if the run does not have the table."""
+        return pd.read_csv(io.BytesIO(self.tables[table]["csv"])) if table in self.tables else pd.DataFrame()
+
+    @property
+    def machine(self) -> str:
+        """The machine that run times were measured on; empty if they were not measured."""
+        return ", ".join(sorted(set(self.run.timing["machine"].dropna())))
 
 
-def render(run: Run) -> str:
-    """The page as HTML."""
+def by_name(paths: Iterable[str | Path]) -> dict[str, Files]:
+    """The contents of the files of tables or figures, by name and suffix."""
+    contents: dict[str, Any] = {}
+    for path in map(Path, paths):
+        contents.setdefault(path.stem, {})[path.suffix[1:]] = path.read_bytes()
+    return contents
+
+
+def render(data: PageData) -> str:
     environment = Environment(
         loader=FileSystemLoader(FOLDER / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
     environment.policies["json.dumps_kwargs"] = {"sort_keys": False}  # methods stay in the order of the config
     environment.globals["inline"] = lambda name: Markup((FOLDER / "templates" / name).read_text())
-    return environment.get_template("report.html").render(context(run))
+    return environment.get_template("report.html").render(context(data))
 
 
-def context(run: Run) -> dict[str, Any]:
-    """What the template shows."""
-    names = display_names(run.results)
-    packed = gallery.packets(run.sets)
-    tables = _views(run, names)
+def context(data: PageData) -> dict[str, Any]:
+    """The variables of the templates."""
+    run, results, names = data.run, data.run.results, data.run.names
+    claims = data.frame("claims") if run.dataset.paper else pd.DataFrame()
+    packets = gallery.packets(gallery.test_sets(run))
+    tables = data.tables | ({"durations": _durations_table(data.benchmarks)} if len(data.benchmarks) else {})
     return {
-        "name": run.experiment.get("name", ""),
-        "dataset": DATASETS.get(run.experiment.get("dataset", ""), run.experiment.get("dataset", "")),
-        "published": run.published,
-        "names": names,
-        "sentences": answer.sentences(run.results, run.tables["claims"], _references(run), names),
-        "scale_note": answer.scale_note(run.results, run.experiment),
-        "realism_note": answer.realism_note(run.tables.get("sanity", pd.DataFrame())),
-        "facts": _facts(run, names),
-        "tables": tables,
-        "sweeps": _sweeps(run),
-        "parity": vlk_parity.sentence(run.tables["vlk_parity"]) if "vlk_parity" in run.tables else "",
-        "texts": {name: view.texts for name, view in tables.items()} | {"claims": run.texts["claims"]},
-        "figures": {name: _figure(name, files) for name, files in run.figures.items()},
-        "claims": run.tables["claims"].fillna("").to_dict("records"),
-        "packets": packed,
-        "omitted": _omitted(run.results, packed),
-        "gallery": _gallery_facts(run, names),
-        "differences": differences(run.experiment, _sweeps(run)),
-        "metric_figures": [name for name in METRICS if f"points_{name}" in run.figures],
-        "made": _made(run),
+        "run": run,
+        "sections": _sections(data, tables),
+        "sentences": answer.sentences(results, claims, run.references, names),
+        "scale_note": answer.scale_note(results, run.experiment) if run.dataset.paper else "",
+        "realism_note": answer.realism_note(data.frame("sanity")),
+        "facts": {
+            "methods": len(names),
+            "test sets": results["seed"].nunique(),
+            "images": len(results.groupby(["seed", "image"])),
+            "image–target pairs": f"{len(results.groupby(PAIR)):,}",
+            "counterfactuals found": f"{results['found'].sum():,} of {len(results):,}",
+        },
+        "texts": {name: {kind: files[kind].decode() for kind in COPIED} for name, files in tables.items()},
+        "claims": claims.fillna("").to_dict("records"),
+        "packets": packets,
+        "omitted": _omitted(results, packets),
+        "gallery": _gallery_facts(run),
+        "differences": differences(run.experiment, data.tables) if run.dataset.paper else [],
+        "made": _made(data),
     }
 
 
-def _references(run: Run) -> pd.DataFrame:
-    return run.tables.get("references", pd.DataFrame())
+def _sections(data: PageData, tables: Mapping[str, Files]) -> list[dict[str, Any]]:
+    """The sections that have content or a note, each with its open tables and figures and those of each fold.
+
+    A table is followed by the figure of the same name; other figures come after all tables.
+    """
+    blocks = {"answer", "gallery", "made"}  # sections whose template shows more than tables and figures
+    if data.run.dataset.paper:
+        blocks |= {"differences"} | ({"claims"} & tables.keys())
+    items = [_table(files) for name, files in tables.items() if name != "claims"]
+    place = {(table["name"], table["fold"]): position for position, table in enumerate(items)}
+    items += [_figure(files) for files in data.figures.values()]
+    items.sort(key=lambda item: place.get((item["name"], item["fold"]), len(place)))
+    sections = []
+    for section in SECTIONS:
+        folds: dict[str, list[dict[str, Any]]] = {"": []}
+        for item in (item for item in items if item["section"] == section.id):
+            folds.setdefault(item["fold"], []).append(item)
+        has_content = any(folds.values()) or section.id in blocks
+        if (note := _note(data, section.id, has_content)) or has_content:
+            lead = section.lead_of(data.run.dataset) if has_content else ""
+            sections.append({"about": section, "lead": lead, "note": note, "items": folds.pop(""), "folds": folds})
+    return sections
 
 
-def _facts(run: Run, names: Mapping[str, str]) -> list[tuple[str, str]]:
-    results = run.results
-    return [
-        ("methods", str(len(names))),
-        ("test sets", str(results["seed"].nunique())),
-        ("images", str(len(results[["seed", "image"]].drop_duplicates()))),
-        ("image–target pairs", f"{len(results[['seed', 'image', 'target']].drop_duplicates()):,}"),
-        ("counterfactuals found", f"{int(results['found'].sum()):,} of {len(results):,}"),
-    ]
+def _note(data: PageData, section: str, has_content: bool) -> str:
+    """A sentence about this run below a section's lead: what was not measured, or where times were measured."""
+    if section == "times":
+        if not has_content:
+            return f"Run times were not {'stored' if data.run.published else 'measured'}."
+        return f"Measured on {data.machine}." if data.machine else ""
+    absent = [metric.text for metric in PAPER if not data.run.results[metric.name].notna().any()]
+    return f"This run did not measure {' and '.join(absent)}." if section == "metrics" and absent else ""
 
 
-def _views(run: Run, names: Mapping[str, str]) -> dict[str, views.View]:
-    """The tables of the page by name; those that the run does not have are absent."""
-    caption = run.texts.get("table1", {}).get("md", "").partition("\n")[0]
-    made = {"table1": views.table1(run.tables["table1"], names, caption, "stored" if run.published else "this run")}
-    for name, (title, headings, options) in TABLES.items():
-        if name not in run.tables or run.tables[name].empty:
-            continue
-        frame = run.tables[name]
-        if name == "tests":  # all of them are too many to read: pooled over test sets
-            frame = frame[frame["scope"].astype(str) == "all"].reset_index(drop=True)
-            frame["metric"] = frame["metric"].map(lambda metric: METRICS[metric].text if metric in METRICS else metric)
-        if name == "vlk_parity":
-            frame = vlk_parity.readable(frame)
-        texts = run.texts.get(name, {}) if name != "tests" else {}
-        wanted = headings or _headings(frame)
-        made[name] = views.of_frame(name, frame, title, wanted, texts, names, **options)
-    measures = {"l0": "L0", "l1": "L1", "failure": "failure in %"}
-    for name in _sweeps(run):
-        frame = run.tables[name]
-        headings = {"label": "setting"} | measures | {"pairs": "pairs", "iterations": "iterations"}
-        headings |= {f"paper_{key}": f"paper: {text}" for key, text in measures.items() if frame[f"paper_{key}"].any()}
-        caption = run.texts[name].get("md", name).partition("\n")[0]
-        made[name] = views.of_frame(name, frame, caption, headings, run.texts[name])
-    if len(run.benchmarks):
-        made["durations"] = views.of_frame("durations", run.benchmarks, "Time and memory of each rule's jobs.",
-                                           _headings(run.benchmarks), decimals=1)  # fmt: skip
-    return made
+def _table(files: Files) -> dict[str, Any]:
+    """A table's description for the template, with its groups of columns: the heading and the width of each."""
+    table = json.loads(files["json"])
+    spans = [(group, len(list(columns))) for group, columns in groupby(column["group"] for column in table["columns"])]
+    return {"title": "", "lead": ""} | table | {"groups": spans if any(group for group, _ in spans) else []}
 
 
-def _headings(frame: pd.DataFrame) -> dict[str, str]:
-    """Every column by its own name; a metric by the metric's, and deviations as such."""
-    known = {name: metric.text for name, metric in METRICS.items()}
-    known |= {f"{name}_std": f"{text}, sd" for name, text in known.items()}
-    return {column: known.get(column, column.replace("_", " ")) for column in frame}
+def _figure(files: Files) -> dict[str, Any]:
+    # The header of a PNG has its size at a fixed place; the browser reserves the space for it.
+    width, height = (int.from_bytes(files["png"][start : start + 4], "big") for start in (16, 20))
+    pictures = {suffix: base64.b64encode(files[suffix]).decode() for suffix in ("png", "pdf")}
+    return json.loads(files["json"]) | pictures | {"width": width, "height": height}
 
 
-# Name of the file: caption, columns with their headings (empty: all of them), and how to write them.
-TABLES: dict[str, tuple[str, dict[str, str], dict[str, Any]]] = {
-    "success": ("How often each method found a counterfactual, with 95 % Wilson intervals.", {}, {"decimals": 3}),
-    "table1_failures_worst": ("Table 1 over all pairs: a failure gets the worst value that any method got.", {}, {}),
-    "table1_own_pairs": ("Table 1, each method over the pairs that it found itself.", {}, {}),
-    "table1_all_metrics": ("Every metric of this run, on the pairs that all methods found.", {}, {"decimals": 3}),
-    "table1_cleaned": ("Table 1 without the stored rows that hold no image.", {}, {}),
-    "l0_thresholds": ("Mean L0 if a pixel must differ by more than a threshold to count; the paper's is 0.", {}, {}),
-    "by_target": ("How hard each target class is: means over each method's found pairs.", {}, {}),
-    "table2": ("Table 2: seconds for one counterfactual made alone, on this machine.", {}, {"decimals": 3}),
-    "table2_paper": ("Table 2 beside the paper's (a Tesla T4).", {}, {"decimals": 3}),
-    "table3": ("Table 3: the scores of the counterfactuals in the grid.", {}, {}),
-    "table3_paper": ("Table 3 beside the paper's, where the pairs are the same.", {}, {}),
-    "tests": (
-        "Paired tests of every two methods, all test sets pooled. Differences are a − b; p is adjusted by Holm.",
-        {"a": "a", "b": "b", "metric": "metric", "mask": "pairs", "n": "n", "mean_difference": "mean difference",
-         "ci_low_images": "95 % from", "ci_high_images": "to", "cohen_dz": "Cohen's dz", "p_holm": "p (t)",
-         "wilcoxon_p_holm": "p (Wilcoxon)", "mcnemar_p": "p (McNemar)", "wins": "wins", "losses": "losses"},
-        {"p": ("p_holm", "wilcoxon_p_holm", "mcnemar_p")},
-    ),
-    "sanity": ("How well the AnoGAN score tells the dataset from others.", {}, {"decimals": 3}),
-    "model_card": ("The models, measured, beside what is known of the authors'.", {}, {"decimals": 4}),
-    "audit": ("Audit of the authors' stored results.", {}, {}),
-    "switches": ("The readings that can be switched, measured side by side.", {}, {"decimals": 3}),
-    **vlk_parity.TABLES,
-}  # fmt: skip
-
-
-def _sweeps(run: Run) -> dict[str, list[str]]:
-    """The sweeps that were made, each with what its table says of the settings that the paper compares."""
-    made = [name for name in run.experiment.get("sweeps") or {} if name in run.tables]
-    return {name: re.findall(r"^- (.*)", run.texts[name].get("md", ""), flags=re.MULTILINE) for name in made}
-
-
-def _omitted(results: pd.DataFrame, packed: list[gallery.Packet]) -> str:
-    """What of the run is not in the gallery, as a sentence; empty if all of it is."""
+def _omitted(results: pd.DataFrame, packets: list[gallery.Packet]) -> str:
+    """A sentence that says which images the gallery leaves out; empty if it holds all of them."""
     images = results.groupby("seed")["image"].nunique()
-    shown = sum(packet.images for packet in packed)
-    if shown == images.sum():
+    kept = sum(packet.images for packet in packets)
+    if kept == images.sum():
         return ""
-    sets = ", ".join(f"{packet.images} of {images[packet.seed]} of test set {packet.seed}" for packet in packed)
-    return f"To keep this page small, the gallery holds {shown} of the {images.sum()} images ({sets})."
+    sets = ", ".join(f"{packet.images} of {images[packet.seed]} of test set {packet.seed}" for packet in packets)
+    return f"To keep this page small, the gallery holds {kept} of the {images.sum()} images ({sets})."
 
 
-def _gallery_facts(run: Run, names: Mapping[str, str]) -> dict[str, Any]:
-    """What the gallery's script needs to know besides the packets."""
+def _gallery_facts(run: Run) -> dict[str, Any]:
+    """What the gallery's script needs besides the packets."""
+    metrics = gallery.measured(run.results)
+    whole = [name for name in metrics if pd.api.types.is_integer_dtype(run.results[name])]
     return {
-        "methods": dict(names),
-        "metrics": {name: METRICS[name].text for name in gallery.measured(run.results)},
-        "decimals": {name: METRICS[name].decimals for name in gallery.measured(run.results)},
-        "example": _example(run.results, next(iter(names))),
+        "methods": run.names,
+        "metrics": {name: METRICS[name].text for name in metrics},
+        "decimals": {name: 0 if name in whole else METRICS[name].decimals for name in metrics},
+        "example": _example(run.results, next(iter(run.names))),
+        "classes": list(run.dataset.classes),
     }
 
 
 def _example(results: pd.DataFrame, method: str) -> list[int]:
-    """Test set, image and target that the page opens with: the first of the grid's pairs that the method found."""
-    first = results[results["seed"] == results["seed"].min()]
-    shown = choose_pairs(results, paper.draws(paper.TABLE3_PAIRS), len(paper.TABLE3_PAIRS))
-    found = first[(first["method"] == method) & first["found"]]
+    """Test set, image and target that the page opens with: the first pair of the grid figure that the method found."""
+    seed, pairs = results["seed"].min(), choose_pairs(results, paper.TABLE3_PAIRS)
+    found = results[(results["seed"] == seed) & (results["method"] == method) & results["found"]]
     solved = set(found[["image", "target"]].itertuples(index=False, name=None))
-    image, target = next((pair for pair in shown if pair in solved), shown[0])
-    return [int(first["seed"].iloc[0]), int(image), int(target)]
+    image, target = next((pair for pair in pairs if pair in solved), pairs[0])
+    return [int(seed), int(image), int(target)]
 
 
-def differences(experiment: Mapping[str, Any], made: Iterable[str] = ()) -> list[dict[str, Any]]:
-    """Paper against code, and what is known here of a config key that chooses between their readings.
+def differences(experiment: Mapping[str, Any], tables: Iterable[str] = ()) -> list[dict[str, Any]]:
+    """Where the paper and its code differ. A `switch` is the config key that chooses between the two readings.
 
-    Its `here` is this run's choice (None if it has no such key), and `sweeps` those of the `made` ones that vary it.
+    `here` is this run's choice (None if the config lacks the key); `sweeps` are the sweeps in `tables` that vary it.
     """
-    listed = yaml.safe_load((FOLDER / "differences.yaml").read_text())
-    for item in listed:
-        switch = item.get("switch")
-        if switch:
-            value: Any = experiment
-            for key in switch["key"].split("."):
-                value = value.get(key) if isinstance(value, Mapping) else None
-            switch["here"] = value
-            switch["sweeps"] = [name for name in made if _varies(experiment["sweeps"][name], switch["key"])]
-    return listed
+    entries = yaml.safe_load((FOLDER / "differences.yaml").read_text())
+    sweeps = {name: sweep for name, sweep in (experiment.get("sweeps") or {}).items() if name in tables}
+    for switch in (entry["switch"] for entry in entries if "switch" in entry):
+        value: Any = experiment
+        for key in switch["key"].split("."):
+            value = value.get(key) if isinstance(value, Mapping) else None
+        switch["here"] = value
+        switch["sweeps"] = [name for name, sweep in sweeps.items() if switch["key"] in _varied_keys(sweep)]
+    return entries
 
 
-def _varies(sweep: Mapping[str, Any], key: str) -> bool:
-    """Whether a sweep sets this key; keys of its own method stand there without the method's name."""
-    return f"'{key.removeprefix(sweep.get('method', '') + '.')}'" in str(sweep.get("vary", ""))
+def _varied_keys(sweep: Mapping[str, Any]) -> Iterator[str]:
+    """The config keys that a sweep varies, each with the name of its section."""
+    for name, values in sweep.get("vary", {}).items():
+        # Values are a list, or settings by their label; an overlay removes a label by setting it to null.
+        points = values.values() if isinstance(values, Mapping) else [[name]]
+        keys = [key for settings in points for key in settings or ()]
+        yield from (key if "." in key else f"{sweep['method']}.{key}" for key in keys)
 
 
-def _figure(name: str, files: Mapping[str, bytes]) -> dict[str, Any]:
-    # A PNG's header has its size at a fixed place: the browser keeps the room for it.
-    width, height = (int.from_bytes(files["png"][at : at + 4], "big") for at in (16, 20))
-    links = {kind: base64.b64encode(content).decode() for kind, content in files.items()}
-    return {"name": name, "width": width, "height": height, **links}
-
-
-def _made(run: Run) -> dict[str, Any]:
-    """How this run was made."""
-    manifest = run.manifest
-    machine = sorted(set(run.timing["machine"])) if "machine" in run.timing else []
-    host = manifest.get("host", {})
-    here = {name: metadata.version(name) for name in ("pandas", "scipy", "matplotlib", "jinja2", "snakemake")
-            if _installed(name)}  # fmt: skip
+def _made(data: PageData) -> dict[str, Any]:
+    host, benchmarks = data.manifest.get("host", {}), data.benchmarks
     return {
-        "config": yaml.safe_dump(run.experiment, sort_keys=False, allow_unicode=True),
-        "versions": manifest.get("versions", {}),
-        "page_versions": here,
-        "machine": ", ".join(machine) or f"{host.get('system', '')} {host.get('machine', '')}".strip(),
-        "command": manifest.get("command", ""),
-        "sums": [line.split(maxsplit=1) for line in run.sums.splitlines()],
-        "sums_text": run.sums,
-        "seconds": float(run.benchmarks["seconds"].sum()) if len(run.benchmarks) else 0.0,
-        "jobs": int(run.benchmarks["jobs"].sum()) if len(run.benchmarks) else 0,
-        "records": {model: record.to_csv(index=False) for model, record in run.records.items()},
+        "config": yaml.safe_dump(dict(data.run.experiment), sort_keys=False, allow_unicode=True),
+        "versions": data.manifest.get("versions", {}),
+        "page_versions": versions(*PACKAGES),
+        "machine": data.machine or f"{host.get('system', '')} {host.get('machine', '')}".strip(),
+        "command": data.manifest.get("command", ""),
+        "sums": data.sums,
+        "seconds": float(benchmarks["seconds"].sum()),
+        "jobs": int(benchmarks["jobs"].sum()),
+        "records": {model: record.to_csv(index=False) for model, record in data.run.records.items()},
     }
 
 
-def _installed(name: str) -> bool:
-    try:
-        metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return False
-    return True
+def _durations_table(benchmarks: pd.DataFrame) -> Files:
+    name, table = "durations", frame_table(benchmarks, "Time and memory of each rule's jobs.", decimals=1)
+    texts = {"csv": benchmarks.to_csv(index=False), "md": table.markdown(), "tex": table.tex(name)}
+    texts["json"] = json.dumps(table.data(name, "made", "Durations per rule"))
+    return {kind: text.encode() for kind, text in texts.items()}
 
 
 def durations(folder: Path) -> pd.DataFrame:
-    """Snakemake's benchmark files, summed over the jobs of each rule: rule, jobs, seconds, longest, memory in MB."""
+    """Snakemake's benchmark files, summed over the jobs of each rule, and of all variants of a method.
+
+    A rule's files are `RULE.tsv` or `RULE/….tsv`; those of a method's variants are `METHOD@SETTINGS/….tsv`.
+    """
     rows = []
     for path in sorted(folder.rglob("*.tsv")):
-        relative = path.relative_to(folder).with_suffix("")
-        # Names end with the test set and the part of each job.
-        rule = re.sub(r"[-/]?(\d+|validation)(-\d+)*$", "", str(relative)) or str(relative)
-        rule = re.sub(r"@[^/]*", " (sweeps)", rule)
-        measured = pd.read_csv(path, sep="\t", na_values=["-", "NA"])
-        rows.append({"rule": rule, "seconds": measured["s"].iloc[0], "memory": measured["max_rss"].iloc[0]})
-    if not rows:
-        return pd.DataFrame()
-    groups = pd.DataFrame(rows).groupby("rule")
-    frame = pd.DataFrame({"jobs": groups.size(), "seconds": groups["seconds"].sum()})
-    frame["longest_job_in_s"] = groups["seconds"].max()
-    frame["memory_in_MB"] = groups["memory"].max()
+        rule, _, variant = path.relative_to(folder).parts[0].removesuffix(".tsv").partition("@")
+        job = pd.read_csv(path, sep="\t", na_values=["-", "NA"]).iloc[0]
+        rows.append((f"{rule} (variants)" if variant else rule, job["s"], job["s"], job["s"], job["max_rss"]))
+    functions = dict(zip(DURATIONS[1:], ("size", "sum", "max", "max"), strict=True))
+    frame = pd.DataFrame(rows, columns=DURATIONS).groupby("rule").agg(functions)
     return frame.sort_values("seconds", ascending=False).reset_index()

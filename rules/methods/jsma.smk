@@ -1,46 +1,12 @@
-# JSMA (section 4.2): needs the plain classifier.
+# JSMA (section 4.2): change the pixels that matter most for the target's class.
 
 
-rule jsma:
-    """Change the pixels that matter most for the target's class."""
+use rule search as jsma with:
     input:
         pairs="<results>/pairs/{seed}/{part}.npz",
-        classifier="<results>/models/plain.safetensors",
-        architecture="<results>/models/plain.json",
+        classifier=model("classifier"),
     output:
-        shard=shard("jsma"),
-    log:
-        "<logs>/{method}/{seed}-{part}.log",
-    benchmark:
-        "<benchmarks>/{method}/{seed}-{part}.tsv"
-    conda:
-        "../../envs/core.yaml"
-    threads: 1
-    resources:
-        mem_mb=grows(4000),
-        runtime=grows(240),
-        gpu=GPU,
+        shard("jsma"),
     params:
-        source=source("run_jsma.py"),
+        source=source("run_method.py", "deduce.methods.jsma"),
         settings=settings("jsma"),
-    script:
-        "../../scripts/run_jsma.py"
-
-
-use rule jsma as time_jsma with:
-    input:
-        pairs=f"<results>/pairs/{SEEDS[0]}.npz",
-        classifier="<results>/models/plain.safetensors",
-        architecture="<results>/models/plain.json",
-    output:
-        timing="<results>/timing/jsma.csv",
-    log:
-        "<logs>/timing/jsma.log",
-    benchmark:
-        "<benchmarks>/timing/jsma.tsv"
-    threads: ALL_CORES  # all of them: nothing may run beside a measurement
-    params:
-        source=source("run_jsma.py"),
-        settings=settings("jsma"),
-        pairs=config["timing"]["pairs"],
-        seed=SEEDS[0],

@@ -1,5 +1,5 @@
-# VLK by alibi itself, as a method beside the batched one. Its rules stand with those of vlk, whose settings they share.
+# VLK by alibi itself, as a method beside the batched one. Its rule stands with that of vlk, whose settings it shares.
 
-if "vlk" not in USED_METHODS:
+if "vlk" not in EXPERIMENT.used_methods:
 
     include: "vlk.smk"

@@ -1,14 +1,17 @@
 "use strict";
-// The gallery: unpacks one test set at a time, shows one pair of it. See deduce/report/gallery.py for the packets.
+// The gallery: unpacks one test set at a time and shows one of its pairs. deduce/report/gallery.py makes the packets.
 
 const gallery = {
   facts: JSON.parse($("gallery-facts").textContent),
+  packets: new Map([...document.querySelectorAll(".packet")].map((script) => [script.dataset.seed, script])),
   sets: new Map(), // seed: promise of the unpacked test set
   set: null,
   pair: 0, // row of the set's arrays
 };
+const className = (number) => gallery.facts.classes[number];
 const ADDED = [86, 180, 233];
 const REMOVED = [240, 162, 2];
+const FILTERS = ["filter-label", "filter-target", "filter-method", "filter-found"];
 
 async function unpack(script) {
   const bytes = Uint8Array.from(atob(script.textContent.trim()), (character) => character.charCodeAt(0));
@@ -18,7 +21,7 @@ async function unpack(script) {
   const set = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
   const array = (name, Kind = Uint8Array) => {
     const [from, size] = set.arrays[name];
-    return new Kind(buffer.slice(4 + length + from, 4 + length + from + size)); // copied, so that it is aligned
+    return new Kind(buffer.slice(4 + length + from, 4 + length + from + size)); // a copy is aligned
   };
   set.size = set.shape.reduce((a, b) => a * b, 1);
   set.originals = array("originals");
@@ -36,12 +39,9 @@ async function unpack(script) {
 }
 
 function load(seed) {
-  if (!gallery.sets.has(seed)) {
-    const script = [...document.querySelectorAll(".packet")].find((packet) => packet.dataset.seed === String(seed));
-    if (!script) return Promise.resolve(null);
-    gallery.sets.set(seed, unpack(script));
-  }
-  return gallery.sets.get(seed);
+  const { packets, sets } = gallery;
+  if (!sets.has(seed) && packets.has(seed)) sets.set(seed, unpack(packets.get(seed)));
+  return sets.get(seed); // undefined if the page has no such test set
 }
 
 // Pictures ---------------------------------------------------------------------------------------------------------
@@ -106,6 +106,11 @@ function make(tag, attributes = {}, ...children) {
 }
 
 const picture = (description) => make("canvas", { role: "img", "aria-label": description });
+const captioned = (canvas, caption) => make("figure", {}, canvas, make("figcaption", {}, caption));
+
+// A <dl> of [term, text, attributes of the text].
+const definitions = (entries) =>
+  make("dl", {}, ...entries.flatMap(([term, text, attributes]) => [make("dt", {}, term), make("dd", attributes, text)]));
 
 function options(select, entries, chosen) {
   select.replaceChildren(...entries.map(([value, text]) => make("option", { value }, text)));
@@ -114,24 +119,24 @@ function options(select, entries, chosen) {
 
 const rounded = (value, decimals) => (value === null || value === undefined ? "–" : value.toFixed(decimals));
 
-// Name, text and exact value of every number of one method's row.
+// Every number of one method's row: what it is, its text, and its exact value as a title.
 function numbers(method, pair) {
   const at = (name) => method[name]?.[pair];
+  const attributes = (name) => ({ title: at(name) ?? "not recorded", "data-name": name });
   const known = method.confidence || method.confidence_before;
   const confidence = `${rounded(at("confidence_before"), 3)} → ${rounded(at("confidence"), 3)}`;
-  const lines = [["confidence", known ? confidence : "not recorded", at("confidence")]];
-  lines.push(["iterations", rounded(at("iterations"), 0), at("iterations")]);
-  for (const [name, text] of Object.entries(gallery.facts.metrics)) {
-    const whole = name.startsWith("l0");
-    lines.push([text, rounded(at(name), whole ? 0 : gallery.facts.decimals[name]), at(name), name]);
-  }
-  return lines;
+  const metrics = Object.entries(gallery.facts.metrics);
+  return [
+    ["confidence", known ? confidence : "not recorded", attributes("confidence")],
+    ["iterations", rounded(at("iterations"), 0), attributes("iterations")],
+    ...metrics.map(([name, text]) => [text, rounded(at(name), gallery.facts.decimals[name]), attributes(name)]),
+  ];
 }
 
 function card(set, name, pair) {
   const method = set.methods[name];
   const text = gallery.facts.methods[name];
-  const target = set.target[pair];
+  const target = className(set.target[pair]);
   const found = Boolean(method.found[pair]);
   const pixels = counterfactual(set, name, pair);
   const base = original(set, pair);
@@ -139,26 +144,20 @@ function card(set, name, pair) {
 
   const result = picture(`${text}: ${found ? "counterfactual towards" : "end of the failed search for"} ${target}`);
   const change = picture(`${text}: what was added and removed`);
-  const show = (shown) => {
-    drawImage(result, set.shape, shown);
-    drawChange(change, set.shape, base, shown);
+  const show = (state) => {
+    drawImage(result, set.shape, state);
+    drawChange(change, set.shape, base, state);
   };
   show(pixels);
 
   const article = make("article", { class: `card ${found ? "" : "failed"}`, "data-method": name });
   const badge = make("span", { class: `badge ${found ? "yes" : "no"}` }, found ? "✓ found" : "✕ not found");
   article.append(make("h4", {}, text, badge));
-  const pictures = make("div", { class: "pictures" });
-  pictures.append(make("figure", {}, result, make("figcaption", {}, found ? "counterfactual" : "where it ended")));
-  pictures.append(make("figure", {}, change, make("figcaption", {}, "change")));
-  article.append(pictures);
+  const pictures = [captioned(result, found ? "counterfactual" : "where it ended"), captioned(change, "change")];
+  article.append(make("div", { class: "pictures" }, ...pictures));
   if (nothing) article.append(make("p", { class: "note" }, "No image was kept of this failed search."));
   if (method.steps && method.steps[pair]) article.append(slider(set, name, pair, show));
-  const list = make("dl");
-  for (const [label, shown, exact, key] of numbers(method, pair)) {
-    list.append(make("dt", {}, label), make("dd", { title: exact ?? "not recorded", "data-name": key || label }, shown));
-  }
-  article.append(list);
+  article.append(definitions(numbers(method, pair)));
   return article;
 }
 
@@ -192,22 +191,23 @@ function slider(set, name, pair, show) {
   return make("div", { class: "slider" }, play, range, label);
 }
 
+const rowsOfImage = (set, pair) => [...set.image.keys()].filter((row) => set.image[row] === set.image[pair]);
+
 // Every target of the image: a row per method; pressing a picture chooses it.
 function sheet(set, pair) {
-  const rows = set.image.map((image, row) => [image, row]).filter(([image]) => image === set.image[pair]);
-  const targets = rows.map(([, row]) => row);
+  const rows = rowsOfImage(set, pair);
   const head = make("tr", {}, make("th", {}, "target"));
-  for (const row of targets) head.append(make("th", { scope: "col" }, String(set.target[row])));
+  for (const row of rows) head.append(make("th", { scope: "col" }, className(set.target[row])));
   const table = $("sheet");
   table.replaceChildren(make("thead", {}, head), make("tbody"));
   for (const [name, text] of Object.entries(gallery.facts.methods)) {
     const line = make("tr", {}, make("th", { scope: "row" }, text));
-    for (const row of targets) {
+    for (const row of rows) {
       const found = set.methods[name].found[row];
       const canvas = make("canvas", { "aria-hidden": "true" });
       drawImage(canvas, set.shape, counterfactual(set, name, row));
       const attributes = { type: "button", class: found ? "" : "failed", onclick: () => choose(set, row) };
-      attributes["aria-label"] = `${text} towards ${set.target[row]}, ${found ? "found" : "not found"}`;
+      attributes["aria-label"] = `${text} towards ${className(set.target[row])}, ${found ? "found" : "not found"}`;
       if (row === pair) attributes["aria-current"] = "true";
       line.append(make("td", {}, make("button", attributes, canvas)));
     }
@@ -225,44 +225,36 @@ function matches(set, row) {
   if (found === "") return true;
   const wanted = Number(found);
   if (method !== "") return set.methods[method].found[row] === wanted;
-  const all = Object.values(set.methods).map((one) => one.found[row]);
-  return wanted ? all.every(Boolean) : all.some((one) => !one); // found by all, or not found by some
+  const all = Object.values(set.methods).map(({ found }) => found[row]);
+  return wanted ? all.every(Boolean) : !all.every(Boolean); // found by all, or not found by at least one
 }
 
-const candidates = (set) => set.image.map((_, row) => row).filter((row) => matches(set, row));
+const candidates = (set) => [...set.image.keys()].filter((row) => matches(set, row));
 
-function choose(set, pair, address = true) {
+function choose(set, pair, link = true) {
   gallery.set = set;
   gallery.pair = pair;
-  const [image, target] = [set.images[set.image[pair]], set.target[pair]];
-  const label = set.labels[set.image[pair]];
+  const image = set.images[set.image[pair]];
+  const [label, target] = [set.labels[set.image[pair]], set.target[pair]].map(className);
   $("pick-set").value = set.seed;
-  options($("pick-image"), set.images.map((one, i) => [i, `${one} (a ${set.labels[i]})`]), set.image[pair]);
-  const own = set.image.map((one, row) => [one, row]).filter(([one]) => one === set.image[pair]);
-  options($("pick-target"), own.map(([, row]) => [row, set.target[row]]), pair);
+  options($("pick-image"), set.images.map((number, i) => [i, `${number} (${className(set.labels[i])})`]), set.image[pair]);
+  options($("pick-target"), rowsOfImage(set, pair).map((row) => [row, className(set.target[row])]), pair);
   const found = Object.values(set.methods).filter((method) => method.found[pair]).length;
   const total = Object.keys(set.methods).length;
   $("headline").textContent = `From ${label} to ${target}: found by ${found} of ${total} method${total > 1 ? "s" : ""}`;
 
-  const before = picture(`original, a ${label}`);
+  const before = picture(`original: ${label}`);
   drawImage(before, set.shape, original(set, pair));
   const first = make("article", { class: "card original" }, make("h4", {}, "Original"));
-  first.append(make("div", { class: "pictures" }, make("figure", {}, before, make("figcaption", {}, "as it is"))));
-  const about = make("dl");
-  for (const [what, value] of [["label", label], ["target", target], ["test set", set.seed], ["image", image]]) {
-    about.append(make("dt", {}, what), make("dd", {}, String(value)));
-  }
-  first.append(about);
+  first.append(make("div", { class: "pictures" }, captioned(before, "as it is")));
+  first.append(definitions([["label", label], ["target", target], ["test set", set.seed], ["image", image]]));
   $("stage").replaceChildren(first, ...Object.keys(gallery.facts.methods).map((name) => card(set, name, pair)));
   sheet(set, pair);
   count();
-  if (address) history.replaceState(null, "", hash());
+  if (link) history.replaceState(null, "", address(set, pair));
 }
 
-const hash = () => {
-  const { set, pair } = gallery;
-  return `#gallery/${set.seed}/${set.images[set.image[pair]]}/${set.target[pair]}`;
-};
+const address = (set, pair) => `#gallery/${set.seed}/${set.images[set.image[pair]]}/${set.target[pair]}`;
 
 function count() {
   const rows = candidates(gallery.set).length;
@@ -277,9 +269,7 @@ function step(by) {
 }
 
 async function surprise() {
-  const seeds = [...document.querySelectorAll(".packet")].map((packet) => packet.dataset.seed);
-  seeds.sort(() => Math.random() - 0.5);
-  for (const seed of seeds) {
+  for (const seed of [...gallery.packets.keys()].sort(() => Math.random() - 0.5)) {
     const set = await load(seed);
     const rows = candidates(set);
     if (rows.length) return choose(set, rows[Math.floor(Math.random() * rows.length)]);
@@ -308,30 +298,30 @@ async function follow() {
 }
 
 const find = (set, image, target) =>
-  set ? set.image.findIndex((one, row) => set.images[one] === image && set.target[row] === target) : -1;
+  set ? set.image.findIndex((position, row) => set.images[position] === image && set.target[row] === target) : -1;
 
 // One pair of the first method, beside the answer.
 function example(set, pair) {
   const [name, text] = Object.entries(gallery.facts.methods)[0];
   if (pair < 0 || !set.methods[name].found[pair]) return;
-  const [from, to] = [set.labels[set.image[pair]], set.target[pair]];
-  const [before, change, after] = [picture(`an image of ${from}`), picture("what changed"), picture(`${text}'s counterfactual: ${to}`)];
+  const [from, to] = [set.labels[set.image[pair]], set.target[pair]].map(className);
+  const [before, change, after] = [picture(`original: ${from}`), picture("what changed"), picture(`${text}'s counterfactual: ${to}`)];
   drawImage(before, set.shape, original(set, pair));
   drawChange(change, set.shape, original(set, pair), counterfactual(set, name, pair));
   drawImage(after, set.shape, counterfactual(set, name, pair));
   const entries = [[before, `seen as ${from}`], [change, "change"], [after, `seen as ${to}`]];
-  $("example").append(...entries.map(([canvas, words]) => make("figure", {}, canvas, make("figcaption", {}, words))));
-  $("example").href = `#gallery/${set.seed}/${set.images[set.image[pair]]}/${to}`;
+  $("example").append(...entries.map(([canvas, caption]) => captioned(canvas, caption)));
+  $("example").href = address(set, pair);
   $("example").hidden = false;
 }
 
 async function start() {
-  const seeds = [...document.querySelectorAll(".packet")].map((packet) => packet.dataset.seed);
+  const seeds = [...gallery.packets.keys()];
   if (!seeds.length) throw new Error("this page holds no pictures");
   if (typeof DecompressionStream === "undefined") throw new Error("this browser is too old to unpack the pictures");
   const set = await load(seeds[0]);
   options($("pick-set"), seeds.map((seed) => [seed, seed]), seeds[0]);
-  const classes = [...new Set([...set.labels, ...set.target])].sort((a, b) => a - b).map((one) => [one, one]);
+  const classes = gallery.facts.classes.map((name, number) => [number, name]);
   options($("filter-label"), [["", "any"], ...classes], "");
   options($("filter-target"), [["", "any"], ...classes], "");
   options($("filter-method"), [["", "any"], ...Object.entries(gallery.facts.methods)], "");
@@ -348,10 +338,10 @@ async function start() {
   $("previous").addEventListener("click", () => step(-1));
   $("next").addEventListener("click", () => step(1));
   $("surprise").addEventListener("click", surprise);
-  $("link").addEventListener("click", () => copy(location.href.split("#")[0] + hash(), "link"));
-  for (const id of ["filter-label", "filter-target", "filter-method", "filter-found"]) $(id).addEventListener("change", refilter);
+  $("link").addEventListener("click", () => copy(location.href.split("#")[0] + address(gallery.set, gallery.pair), "link"));
+  for (const id of FILTERS) $(id).addEventListener("change", refilter);
   $("filter-clear").addEventListener("click", () => {
-    for (const id of ["filter-label", "filter-target", "filter-method", "filter-found"]) $(id).value = "";
+    for (const id of FILTERS) $(id).value = "";
     refilter();
   });
   $("stage").addEventListener("keydown", (event) => {

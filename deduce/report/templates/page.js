@@ -18,13 +18,13 @@ async function copy(text, what) {
     const area = document.body.appendChild(document.createElement("textarea"));
     area.value = text;
     area.select();
-    document.execCommand("copy"); // where the clipboard is closed to pages from disk
+    document.execCommand("copy"); // some browsers close the clipboard to pages from disk
     area.remove();
   }
   say(`${what} copied`);
 }
 
-// Theme: the system's, until the button says otherwise.
+// Theme: that of the system until the reader chooses.
 function isDark() {
   const chosen = document.documentElement.dataset.theme;
   return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
@@ -42,7 +42,7 @@ $("theme").addEventListener("click", () => {
   remember("theme", document.documentElement.dataset.theme);
 });
 
-// Sorting: by number where both are numbers, else by text; what is missing stays last.
+// Sorting: by number where both are numbers, else by text; missing values stay last.
 function compare(a, b, direction) {
   if (a === "" || b === "") return (a === "") - (b === "");
   const difference = Number(a) - Number(b);
@@ -67,7 +67,7 @@ for (const button of document.querySelectorAll("[data-copy]")) {
 }
 
 for (const link of document.querySelectorAll("[data-figure]")) {
-  link.href = link.closest("figure").querySelector("img").src; // once in the file, not twice
+  link.href = link.closest("figure").querySelector("img").src; // the file holds the picture once, not twice
 }
 
 addEventListener("beforeprint", () => {

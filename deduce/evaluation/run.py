@@ -1,0 +1,105 @@
+"""The data behind the tables and figures of a run, read from its artefacts when first needed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from deduce.datasets import DATASETS, Dataset
+from deduce.evaluation import results, statistics, summary
+from deduce.shards import Pairs, Scores, Shard
+
+TIMING = ["method", "seed", "image", "target", "found", "iterations", "seconds", "machine"]
+
+
+@dataclass(eq=False)
+class Run:
+    """A run, made in this repository or stored."""
+
+    experiment: Mapping[str, Any]  # the config
+    # The files of each kind of artefact; under `results`, `references` and `sweep_tables`, CSV files made from them.
+    artifacts: Mapping[str, Any]
+    mode: str = "run"  # or "artifacts" or "published"
+
+    # One row per method, test set, image and target.
+    results = cached_property(lambda self: results.read(self._files("results")[0]))
+    # Realism of the original images and their reconstructions: kind, seed, image, agan.
+    references = cached_property(lambda self: pd.read_csv(self._files("references")[0]))
+    # Measurements of the models: model, quantity, value, reference, note.
+    card = cached_property(lambda self: pd.read_csv(self._files("card")[0]))
+    # The authors' summary of each test set: seed, method, agan, l0, l1, failure.
+    summaries = cached_property(lambda self: pd.read_csv(self._files("summaries")[0]))
+    # Training records by model, and the tables of the sweeps that belong to this run by the sweep's name.
+    records = cached_property(lambda self: self._frames("records"))
+    sweep_tables = cached_property(lambda self: self._frames("sweep_tables"))
+    # Arrays by name: figure 2's data, appendix B's reconstructions, and images by the generative models.
+    features = property(lambda self: self._arrays("features"))
+    reconstructions = property(lambda self: self._arrays("reconstructions"))
+    pictures = property(lambda self: self._arrays("pictures"))
+    # Summaries that several tables, figures and claims share.
+    table1 = cached_property(lambda self: summary.table1(self.results))
+    table2 = cached_property(lambda self: summary.table2(self.timing, list(self.names)))
+    by_target = cached_property(lambda self: summary.by_target(self.results))
+    tests = cached_property(lambda self: statistics.tests(self.results))
+
+    @property
+    def methods(self) -> list[str]:
+        return list(self.experiment["methods"])
+
+    @property
+    def dataset(self) -> Dataset:
+        return DATASETS[self.experiment["dataset"]]
+
+    @property
+    def published(self) -> bool:
+        """Whether these are the authors' stored results."""
+        return self.mode == "published"
+
+    @property
+    def first_seed(self) -> str:
+        return str(self.experiment["seeds"][0])
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """Each method's display name, in the order of the config."""
+        return dict(self.results[["method", "display_name"]].drop_duplicates().itertuples(index=False))
+
+    @cached_property
+    def timing(self) -> pd.DataFrame:
+        """One row per timed pair of the methods whose shards record seconds."""
+        rows = []
+        for path in self._files("timed"):
+            if path.parent.parent.name == "counterfactuals" and (shard := Shard.load(path)).seconds is not None:
+                columns = {name: getattr(shard, name) for name in TIMING if hasattr(shard, name)}
+                keys = {"method": path.parent.name, "seed": self.first_seed, "machine": shard.metadata.get("machine")}
+                rows.append(pd.DataFrame(keys | columns))
+        return pd.concat(rows)[TIMING] if rows else pd.DataFrame(columns=TIMING)
+
+    @cached_property
+    def sanity(self) -> dict[str, np.ndarray]:
+        """AnoGAN scores of images of this run's dataset and of others, in the order of the registry of datasets."""
+        paths = {path.stem: path for path in self._files("sanity")}
+        order = [*(name for name in DATASETS if name in paths), *sorted(paths.keys() - DATASETS.keys())]
+        return {name: Scores.load(paths[name]).values["agan"].astype(float) for name in order}
+
+    def pairs(self, seed: str) -> Pairs:
+        return Pairs.load(next(path for path in self._files("pairs") if path.stem == seed))
+
+    def shard(self, method: str, seed: str) -> Shard:
+        paths = {(path.parent.name, path.stem): path for path in self._files("counterfactuals")}
+        return Shard.load(paths[method, seed])
+
+    def _arrays(self, kind: str) -> dict[str, np.ndarray]:
+        with np.load(self._files(kind)[0], allow_pickle=False) as stored:
+            return dict(stored)
+
+    def _frames(self, kind: str) -> dict[str, pd.DataFrame]:
+        return {path.stem: pd.read_csv(path) for path in sorted(self._files(kind))}
+
+    def _files(self, kind: str) -> list[Path]:
+        paths = self.artifacts.get(kind, [])
+        return [Path(paths)] if isinstance(paths, str | Path) else [Path(path) for path in paths]

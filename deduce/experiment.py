@@ -1,0 +1,234 @@
+"""The experiment that a config describes: one object that answers every question of the rules.
+
+It is a function of the config and the mode alone, whatever files exist. Only the guard against overwriting a run looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from deduce import config as configuration
+from deduce import models
+from deduce.datasets import DATASETS, Dataset
+from deduce.errors import InputError
+from deduce.evaluation import catalogue
+from deduce.evaluation.bundle import DESCRIBED, MANIFEST, Bundle
+from deduce.pairs import is_measured
+from deduce.published import PUBLISHED, validation
+from deduce.sweeps import Comparison, Sweep, check, declared_comparisons, declared_sweeps
+from deduce.variants import base, overrides, variant
+
+RUN, ARTIFACTS, PUBLICATION = "run", "artifacts", "published"
+REFERENCES = ("original", "reconstruction")  # the images that realism scores are compared with
+
+
+@dataclass(frozen=True)
+class Experiment:
+    config: dict[str, Any]  # complete and checked; for stored results, the config that made them
+    mode: str = RUN
+    name: str = ""  # results go to results/NAME
+    origin: str = ""  # for stored results: the folder or file of artefacts, or the clone of the authors' repository
+    stored: tuple[str, ...] = ()  # names of the stored artefacts, in the mode `artifacts`
+
+    @classmethod
+    def load(cls, config: dict[str, Any], root: Path, name: str | None = None) -> Experiment:
+        """The experiment of a user's config; every mistake is an `InputError`.
+
+        root: of the repository. name: from the command line; it replaces the name of stored artefacts.
+        """
+        methods = configuration.available_methods(root)
+        if reserved := set(REFERENCES) & set(methods):
+            raise InputError(
+                f"rules/methods: no method can be called {min(reserved)!r}: it is reserved for references."
+            )
+        config = configuration.complete(config, configuration.defaults(root))
+        if config["published"]:
+            if not (folder := Path(config["published"], "_testset_results")).is_dir():
+                raise InputError(f"{folder}: no such folder; `published` must name a clone of the authors' repository.")
+            published = PUBLISHED | {"sweeps": validation.sweeps(config["published"])}
+            experiment = cls(published, PUBLICATION, str(PUBLISHED["name"]), config["published"])
+        elif config["artifacts"]:
+            experiment = cls._of_bundle(Bundle(config["artifacts"]), name)
+        else:
+            schema = configuration.schema(root, methods)
+            experiment = cls(configuration.checked(config, schema), RUN, config["name"])
+            experiment._check_names(schema, methods)
+            return experiment
+        facts = {key: experiment.config[key] for key in DESCRIBED} | {"name": experiment.name}
+        configuration.checked(config | facts, configuration.schema(root, {*methods, *experiment.methods}))
+        return experiment
+
+    @classmethod
+    def _of_bundle(cls, bundle: Bundle, name: str | None) -> Experiment:
+        path, run = bundle.path.resolve(), Path("results", bundle.config["name"]).resolve()
+        if name is None:  # what is made from a run's own artefacts goes beside the run, not over it
+            name = bundle.config["name"] + ("-artifacts" if run in (path, *path.parents) else "")
+        if Path("results", name, "shards").exists():
+            raise InputError(f"results/{name} is a run of its own: choose another name, `--config name=…`.")
+        stored = tuple(sorted(set(bundle.sums) - {MANIFEST}))
+        experiment = cls(bundle.config, ARTIFACTS, name, str(bundle.path), stored)
+        bundle.require(name for names in experiment.required.values() for name in names)
+        return experiment
+
+    def _check_names(self, schema: dict[str, Any], methods: Iterable[str]) -> None:
+        """Fails if the config names something that does not exist, or gives a name twice."""
+        for method in self.methods:
+            classifier = self.settings(method).get("classifier", models.classifiers()[0])
+            if classifier not in (known := models.classifiers()):
+                raise InputError(f"config: '{method}.classifier' is {classifier!r}; allowed: {', '.join(known)}.")
+        taken = {entry.name for entry in (*catalogue.TABLES, *catalogue.FIGURES)}
+        for kind, items in (("sweep", self.sweeps), ("comparison", self.comparisons)):
+            for item in items.values():
+                if item.name in taken:
+                    raise InputError(
+                        f"config: {kind} '{item.name}': choose another name, because a table has this one."
+                    )
+                taken.add(item.name)
+                for method in [item.method] if isinstance(item, Sweep) else item.methods:
+                    if method not in methods:
+                        raise InputError(f"config: {kind} '{item.name}': there is no method '{method}'.")
+        for sweep in self.sweeps.values():
+            check(sweep, self.config, schema, set(models.REGISTRY))
+
+    # --- who is asked what ---------------------------------------------------------------------------------------
+    @property
+    def dataset(self) -> Dataset:
+        return DATASETS[self.config["dataset"]]
+
+    @property
+    def methods(self) -> list[str]:
+        return self.config["methods"]
+
+    @property
+    def seeds(self) -> list[str]:
+        """The test sets by their number."""
+        return [str(seed) for seed in self.config["seeds"]]
+
+    def parts_of(self, seed: str) -> list[str]:
+        """The jobs into which a method's work on a pair set is split; a timed set is never split."""
+        return [f"{part:03d}" for part in range(1 if is_measured(seed) else self.config["shards_per_seed"])]
+
+    @property
+    def used_methods(self) -> list[str]:
+        """The methods of the tables, of sweeps and of comparisons, whose rules are needed."""
+        of_sweeps = [sweep.method for sweep in self.sweeps.values()]
+        of_comparisons = [method for comparison in self.comparisons.values() for method in comparison.methods]
+        return list(dict.fromkeys([*self.methods, *of_sweeps, *of_comparisons]))
+
+    @cached_property
+    def sweeps(self) -> dict[str, Sweep]:
+        return declared_sweeps(self.config)
+
+    def sweep_of(self, variant: str) -> str:
+        """The name of the first sweep with this variant among its points; empty if there is none."""
+        points = ((sweep.name, point.variant) for sweep in self.sweeps.values() for point in sweep.points)
+        return next((name for name, point in points if point == variant), "")
+
+    def compared_sweeps(self, name: str) -> list[Sweep]:
+        """A sweep, and the sweeps that it is compared on."""
+        names = dict.fromkeys([name, *self.sweeps[name].compare_on])
+        return [self.sweeps[name] for name in names if name in self.sweeps]
+
+    @cached_property
+    def comparisons(self) -> dict[str, Comparison]:
+        return declared_comparisons(self.config)
+
+    # --- variants ----------------------------------------------------------------------------------------------------
+    def settings(self, variant: str) -> dict[str, Any]:
+        """The settings of a method or model: its section of the config, with the changes that the variant names."""
+        section = self.config.get(base(variant)) or {}
+        return section | {key: value for key, value in overrides(variant).items() if "." not in key}
+
+    def training_seed(self, model: str) -> int:
+        return self.settings(model).get("training_seed", self.config["training_seed"])
+
+    def model(self, user: str, role: str) -> str:
+        """The variant of a model that a variant of a method or model uses in a role.
+
+        The role `classifier` is the model that the user's section names; any other role is a model by its own name. A
+        model of a classifier's features follows the classifier that the user explains.
+        """
+        explained = self.settings(user).get("classifier")
+        name = explained if role == "classifier" else role
+        if name not in models.REGISTRY:
+            raise InputError(f"config: '{base(user)}' names no classifier; known: {', '.join(models.classifiers())}.")
+        changed = {key: value for key, value in overrides(user).items() if key.partition(".")[0] == name}
+        changed = {key.partition(".")[2]: value for key, value in changed.items()}
+        if "classifier" in models.REGISTRY[name].needs and explained:
+            of_classifier = {key: value for key, value in overrides(user).items() if key.startswith(f"{explained}.")}
+            changed |= of_classifier | {"classifier": explained}
+        return variant(name, changed, self.config)
+
+    # --- artefacts: the files that the evaluation starts from --------------------------------------------------------
+    @property
+    def required(self) -> dict[str, list[str]]:
+        """The answers to the test sets, which every experiment has."""
+        shards = [f"counterfactuals/{method}/{seed}.npz" for method in self.methods for seed in self.seeds]
+        return {"pairs": [f"pairs/{seed}.npz" for seed in self.seeds], "counterfactuals": shards}
+
+    @cached_property
+    def artifacts(self) -> dict[str, list[str]]:
+        """Names of files below the folder of artefacts, by kind."""
+        scored = [f"realism/{kind}/{seed}.npz" for kind in (*self.methods, *REFERENCES) for seed in self.seeds]
+        kinds = self.required | {"realism": scored, "reconstructions": ["reconstructions.npz"]}
+        if self.mode != RUN:
+            kinds["summaries"] = ["summaries.csv"]
+        if self.mode != PUBLICATION:
+            kinds |= {
+                "timed": ["pairs/timed.npz", *(f"counterfactuals/{method}/timed.npz" for method in self.methods)],
+                "sanity": [f"sanity/{name}.npz" for name in self.judged],
+                "card": ["models/card.csv"],
+                "records": [f"models/{name}.csv" for name in models.REGISTRY],
+                "features": ["features.npz"],
+                "pictures": ["pictures.npz"],
+            }
+        known = {name for names in kinds.values() for name in names}
+        if self.mode == ARTIFACTS:
+            kinds = {kind: [name for name in names if name in self.stored] for kind, names in kinds.items()}
+            extras = set(self.stored)
+        else:
+            reported = [*self._reported(self.sweeps, "appendices"), *self._reported(self.comparisons, "comparisons")]
+            extras = {name for extra in reported for name in extra.artifacts()}
+        return kinds | {"extras": sorted(extras - known)}
+
+    @property
+    def artifact_folder(self) -> str:
+        """A run's artefacts lie among its results; stored artefacts are copied to a folder of their own."""
+        return f"results/{self.name}" if self.mode == RUN else f"results/{self.name}/artifacts"
+
+    @property
+    def artifact_names(self) -> list[str]:
+        return sorted({name for names in self.artifacts.values() for name in names})
+
+    @property
+    def judged(self) -> list[str]:
+        """The datasets on which the realism score is checked: this one, and its outliers that have a source."""
+        names = [self.dataset.name, *self.dataset.outliers]
+        return [name for name in names if self.mode != RUN or DATASETS[name].sources(self.config)]
+
+    def _reported(self, declared: dict[str, Any], extra: str) -> list[Any]:
+        """The sweeps or comparisons that belong to the report, the claims and the archive."""
+        if self.mode == ARTIFACTS:
+            return [item for item in declared.values() if set(item.artifacts()) <= set(self.stored)]
+        return list(declared.values()) if self.mode == PUBLICATION or extra in self.config["extras"] else []
+
+    @property
+    def reported_sweeps(self) -> list[str]:
+        return [sweep.name for sweep in self._reported(self.sweeps, "appendices")]
+
+    @property
+    def reported_comparisons(self) -> list[str]:
+        return [comparison.name for comparison in self._reported(self.comparisons, "comparisons")]
+
+    # --- tables and figures ------------------------------------------------------------------------------------------
+    @property
+    def tables(self) -> list[catalogue.Item]:
+        return catalogue.items(catalogue.TABLES, self)
+
+    @property
+    def figures(self) -> list[catalogue.Item]:
+        return catalogue.items(catalogue.FIGURES, self)

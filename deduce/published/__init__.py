@@ -1,0 +1,12 @@
+"""The authors' repository (github.com/benedikthoeltgen/DeDUCE): import and audit of the results that it stores."""
+
+from typing import Any
+
+# The experiment of these results, as a config describes it.
+PUBLISHED: dict[str, Any] = {
+    "name": "published",
+    "dataset": "mnist",
+    "methods": ["deduce", "jsma", "vlk", "revise"],
+    "seeds": [1, 2, 3, 4, 5],
+    "images_per_seed": 100,
+}

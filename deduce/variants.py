@@ -1,0 +1,62 @@
+"""The one grammar of variants, for methods and models alike: `NAME@key=value,key=value`.
+
+A *variant* is a method or a model with settings that differ from the config's. A key without a dot is a setting of the
+method or model itself (`jsma@step_size=0.1`, `ddu@width=16`); a key with a dot is a setting of a model that it uses
+(`deduce@ddu.width=16`, `density@ddu.width=16`). Keys are sorted, and settings that equal the config's are left out.
+Equal settings therefore have one name, and are computed once.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from deduce.errors import InputError
+
+VALUE = re.compile(r"[A-Za-z0-9_.+-]+")
+
+
+def base(variant: str) -> str:
+    """The method or model that a variant is of: `jsma@step_size=0.1` is `jsma`."""
+    return variant.partition("@")[0]
+
+
+def overrides(variant: str) -> dict[str, Any]:
+    """The settings in a variant's name: `jsma@step_size=0.1` has {"step_size": 0.1}."""
+    settings = {}
+    for text in filter(None, variant.partition("@")[2].split(",")):
+        key, _, value = text.partition("=")
+        try:
+            settings[key] = json.loads(value)
+        except json.JSONDecodeError:
+            settings[key] = value
+    return settings
+
+
+def variant(name: str, settings: Mapping[str, Any], config: Mapping[str, Any]) -> str:
+    """The name of a method or model with these settings; settings that the config has anyway are left out."""
+    texts = []
+    for key, value in sorted(settings.items()):
+        if configured(config, name, key) == value:
+            continue
+        text = value if isinstance(value, str) else json.dumps(value)
+        if not VALUE.fullmatch(text):
+            raise InputError(f"'{key}' is {value!r}; allowed: a number, true, false or one word.")
+        texts.append(f"{key}={text}")
+    return f"{name}@{','.join(texts)}" if texts else name
+
+
+def configured(config: Mapping[str, Any], name: str, key: str) -> Any:
+    """What the config has for a key of a variant of `name`. A model without a training seed has the experiment's."""
+    section, _, setting = key.rpartition(".")
+    values = config.get(section or name) or {}
+    return values.get(setting, config.get("training_seed") if setting == "training_seed" else None)
+
+
+def sections(name: str, settings: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The sections of the config that these settings are of, with the settings in place."""
+    changed = {name: dict(config.get(name) or {})}
+    for key, value in settings.items():
+        section, _, setting = key.rpartition(".")
+        changed.setdefault(section or name, dict(config.get(section) or {}))[setting] = value
+    return changed

@@ -1,0 +1,26 @@
+"""The rules of rules/methods: one pair file answered by a method of the library.
+
+The rule's inputs are named after the arguments that the method `needs`; `data` gives the training images.
+"""
+
+from _job import job
+
+log = job(snakemake)
+
+from deduce import compute, methods, models
+from deduce.datasets import load, root_of
+from deduce.pairs import is_measured
+from deduce.shards import Pairs
+from deduce.variants import base
+
+inputs, params, seed = snakemake.input, snakemake.params, snakemake.wildcards.seed
+method = methods.by_name(base(snakemake.wildcards.method))(**params.settings)
+pairs = Pairs.load(inputs.pairs)
+roles = ["classifier", *(name for name in method.needs if name != "training")]
+arguments = {role: models.load(inputs[role]).to(compute.device()) for role in roles}
+if "training" in method.needs:
+    arguments["training"] = load(root_of(inputs.data), params.dataset, "train")
+arguments = method.prepare(pairs.original, **arguments)
+shard = methods.answer(method, arguments, pairs, params.source, params.models, seed if is_measured(seed) else "")
+shard.save(snakemake.output[0])
+log.info("%d of %d found, %.0f iterations each", shard.found.sum(), len(shard), shard.iterations.mean())
