@@ -47,7 +47,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
-    wgan = models.load(options.wgan) if options.wgan else WGAN().eval()
+    wgan = models.load(options.wgan) if options.wgan else WGAN(64, 1, 64, 16).eval()
     images = torch.rand(options.images, 1, 28, 28) ** 4
     keys = [(index,) for index in range(options.images)]
     anogan = AnoGAN(steps=options.steps, restarts=PAPER.restarts)

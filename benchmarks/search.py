@@ -98,7 +98,7 @@ def speed_of_searches(originals: int, alone: int) -> dict[str, float]:
 def share_of_peak(width: int, batch: int, iterations: int) -> dict[str, float]:
     """Floating-point operations per second of the search at MNIST's size, and as a share of the peak."""
     torch.manual_seed(0)
-    network = SpectralResNet(width).eval()
+    network = SpectralResNet(width, 1, 10, 28).eval()
     images, targets = torch.rand(batch, 1, 28, 28), torch.arange(batch) % 10
     densities = ClassDensities(10, 8 * width)
     folded = fold(network, images.shape[1:])
@@ -123,7 +123,7 @@ def share_of_peak(width: int, batch: int, iterations: int) -> dict[str, float]:
 
 def layouts(width: int, batch: int) -> dict[str, float]:
     """Seconds per forward and backward pass in both memory layouts."""
-    network = fold(SpectralResNet(width).eval(), (1, 28, 28))
+    network = fold(SpectralResNet(width, 1, 10, 28).eval(), (1, 28, 28))
     images = torch.rand(batch, 1, 28, 28)
 
     def step(network) -> None:

@@ -52,7 +52,7 @@ print(json.dumps({"seconds": seconds, "processor_seconds": processor_seconds}))
 def networks(width: int, images: torch.Tensor) -> tuple[PlainResNet, Autoencoder]:
     """Random weights cost what trained ones do; they are balanced, so that all classes have images for prototypes."""
     torch.manual_seed(0)
-    classifier, autoencoder = PlainResNet(width).eval(), Autoencoder().eval()
+    classifier, autoencoder = PlainResNet(width, 1, 10).eval(), Autoencoder(1).eval()
     with torch.no_grad():
         features = classifier.features(images)
         classifier.head.weight.div_(features.std(0) + 1e-6)

@@ -6,7 +6,6 @@ deduce/methods/vlk.py is compared with this reference. It needs an environment w
 
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -78,26 +77,19 @@ class Alibi:
         """images: (n, channels, height, width) in [0, 1] → (n, classes)."""
         return self.classifier.predict(_channels_last(images), verbose=0)
 
-    def generate(
-        self, images: np.ndarray, targets: np.ndarray, progress: Callable[[int, float], None] | None = None
-    ) -> dict[str, np.ndarray]:
-        """The arrays of a shard for images (n, channels, height, width) in [0, 1] and targets (n,), row for row.
-
-        progress: called with the row and its seconds after each pair.
-        """
-        rows = []
+    def generate(self, images: np.ndarray, targets: np.ndarray) -> dict[str, np.ndarray]:
+        """The arrays of a shard for images (n, channels, height, width) in [0, 1] and targets (n,), row for row."""
+        n = len(images)
+        answer = {"counterfactual": np.empty(images.shape, np.float32), "found": np.empty(n, bool)}
+        answer |= {"confidence": np.empty(n, np.float32), "iterations": np.empty(n, np.int64), "seconds": np.empty(n)}
         for row, (image, target) in enumerate(zip(images, targets, strict=True)):
             start = time.perf_counter()
-            rows.append(self._explain(image[None], int(target)))
-            if progress is not None:
-                progress(row, time.perf_counter() - start)
-        image, found, confidence, iterations = zip(*rows, strict=True)
-        return {
-            "counterfactual": np.concatenate(image).astype(np.float32).clip(0, 1),
-            "found": np.array(found, dtype=bool),
-            "confidence": np.array(confidence, dtype=np.float32),
-            "iterations": np.array(iterations, dtype=np.int64),
-        }
+            end, found, confidence, iterations = self._explain(image[None], int(target))
+            values = end[0].clip(0, 1), found, confidence, iterations, time.perf_counter() - start
+            for array, value in zip(answer.values(), values, strict=True):
+                array[row] = value
+            print(f"pair {row + 1} of {n}: {values[-1]:.1f} s", flush=True)
+        return answer
 
     def _explain(self, image: np.ndarray, target: int) -> tuple[np.ndarray, bool, float, int]:
         probabilities = self.probabilities(image)[0]

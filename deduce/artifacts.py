@@ -68,19 +68,3 @@ def save_sums(path: str | Path, sums: Mapping[str, str]) -> None:
 
 def load_json(path: str | Path) -> Any:
     return json.loads(Path(path).read_text())
-
-
-def save_tensors(path: str | Path, tensors: dict[str, Any], architecture: dict[str, Any]) -> None:
-    """Weights as safetensors, and a `.json` beside them with what is needed to rebuild their module."""
-    from safetensors.torch import save_file
-
-    save_json(Path(path).with_suffix(".json"), architecture)
-    with atomic(path) as temporary:
-        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, temporary)
-
-
-def load_tensors(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The tensors and the architecture that `save_tensors` wrote."""
-    from safetensors.torch import load_file
-
-    return load_file(path), load_json(Path(path).with_suffix(".json"))

@@ -33,11 +33,6 @@ class Method(ABC):
     needs: ClassVar[tuple[str, ...]] = ()
     generate: Callable[..., "Result"]
 
-    @property
-    def required_confidence(self) -> float | None:
-        """γ, the confidence in the target at which a search succeeds; None for a method without such a setting."""
-        return getattr(self, "target_confidence", None)
-
     def prepare(self, images: Any, classifier: Any, **needed: Any) -> dict[str, Any]:
         """The arguments of `generate` that many calls can share: folded and on the classifier's device."""
         return {"classifier": folded(classifier, images)} | {

@@ -11,12 +11,7 @@ rule results_table:
         counterfactuals=artifacts("counterfactuals"),
         realism=artifacts("realism"),
     output:
-        results=report(
-            "<results>/results.csv",
-            caption="../report/results.rst",
-            category="Results",
-            labels={"what": "one row per counterfactual"},
-        ),
+        results=reported("<results>/results.csv", "metrics", "one row per counterfactual"),
         parquet=["<results>/results.parquet"] if find_spec("pyarrow") else [],
         references="<results>/tables/references.csv",
     log:

@@ -1,14 +1,11 @@
 """Rule `alibi_environment`: a virtual environment with alibi and TensorFlow, from the package index alone."""
 
-from pathlib import Path
-
-from _job import job
-
-log = job(snakemake)
+from _job import log, snakemake
 
 import subprocess
 import sys
 import venv
+from pathlib import Path
 
 from deduce.errors import InputError
 
@@ -28,5 +25,4 @@ with open(snakemake.log[0], "a") as output:
     subprocess.run([*pip, "install", "--quiet", "-r", requirements], check=True, stdout=output, stderr=output)
     subprocess.run([python, "-c", "import alibi.explainers"], check=True, stdout=output, stderr=output)
 Path(snakemake.output[0]).write_text(subprocess.check_output([*pip, "freeze"], text=True))
-size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
-log.info("installed: %.1f GB", size / 1e9)
+log.info("installed")

@@ -1,10 +1,8 @@
 """Rule `comparison`: two implementations of a method on the same pairs."""
 
+from _job import log, snakemake
+
 from pathlib import Path
-
-from _job import job
-
-log = job(snakemake)
 
 from deduce.evaluation import comparison, figures, tables
 from deduce.shards import Pairs, Shard
@@ -16,7 +14,7 @@ frame = comparison.compared(rows, names)
 table = comparison.as_table(frame, names, snakemake.params.title)
 stem = Path(snakemake.output.table).with_suffix("")
 tables.write(stem, frame, table, section="comparisons")
-by_pair = comparison.pairs_table(rows)
+by_pair = tables.frame_table(rows, "Every pair of that comparison.", decimals=3)
 tables.write(stem.with_name(f"{stem.name}_pairs"), rows, by_pair, section="comparisons", fold="Pair by pair")
 data = {"name": stem.name, "section": "comparisons", "fold": "", "images": False}
 data |= {"caption": comparison.CAPTION, "alternative": comparison.ALTERNATIVE}

@@ -1,10 +1,8 @@
 """Rule `draw_figures`: every figure of the run."""
 
+from _job import log, snakemake
+
 from pathlib import Path
-
-from _job import job
-
-log = job(snakemake)
 
 from deduce.evaluation import catalogue, figures
 from deduce.evaluation.run import Run

@@ -1,8 +1,6 @@
 """Rule `feature_map`: what figure 2 shows, from the real features of two classes and one real search."""
 
-from _job import job
-
-log = job(snakemake)
+from _job import log, snakemake
 
 import torch
 

@@ -1,8 +1,6 @@
 """Rule `fetch`: the raw files of one dataset, and their SHA256SUMS."""
 
-from _job import job
-
-log = job(snakemake)
+from _job import log, snakemake
 
 from deduce.datasets import DATASETS, root_of
 from deduce.fetch import fetch

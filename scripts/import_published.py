@@ -1,10 +1,8 @@
 """Rule `import_published`: the authors' stored results as a sealed folder of artefacts."""
 
+from _job import log, snakemake
+
 from pathlib import Path
-
-from _job import job
-
-log = job(snakemake)
 
 from deduce.artifacts import save_arrays, save_csv
 from deduce.evaluation import bundle

@@ -1,10 +1,8 @@
 """Rule `manifest`: checksums of a run's artefacts, and what made them."""
 
+from _job import log, snakemake
+
 from pathlib import Path
-
-from _job import job
-
-log = job(snakemake)
 
 from deduce.evaluation import bundle
 

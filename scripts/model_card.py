@@ -1,8 +1,6 @@
 """Rule `model_card`: measures the models, and keeps what the generative ones draw."""
 
-from _job import job
-
-log = job(snakemake)
+from _job import log, snakemake
 
 import numpy as np
 import torch

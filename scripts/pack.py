@@ -1,10 +1,8 @@
 """Rule `pack`: the sealed artefacts as one file."""
 
+from _job import log, snakemake
+
 from pathlib import Path
-
-from _job import job
-
-log = job(snakemake)
 
 from deduce.evaluation import bundle
 

@@ -1,8 +1,6 @@
 """Rules `pairs` and `part`: the (image, target) pairs of a test set, of the validation batch or of a sample."""
 
-from _job import job
-
-log = job(snakemake)
+from _job import log, snakemake
 
 from deduce.datasets import DATASETS, root_of
 from deduce.pairs import pair_set

@@ -1,8 +1,6 @@
 """Rule `results_table`: one row per method, test set, image and target, from checked shards and scores."""
 
-from _job import job
-
-log = job(snakemake)
+from _job import log, snakemake
 
 from deduce.artifacts import atomic, save_csv
 from deduce.evaluation import results

@@ -3,9 +3,7 @@
 The rule's inputs are named after the arguments that the method `needs`; `data` gives the training images.
 """
 
-from _job import job
-
-log = job(snakemake)
+from _job import log, snakemake
 
 from deduce import compute, methods, models
 from deduce.datasets import load, root_of

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from deduce import provenance
 from deduce.alibi_reference import Alibi
@@ -25,15 +24,10 @@ def main(job: argparse.Namespace) -> None:
     training, _ = DATASETS[job.dataset].read(root_of(job.data), "train")
     training = training[: settings["training_images"]].astype(np.float32) / 255
     alibi = Alibi(job.classifier, job.autoencoder, training, settings, job.order, job.threads)
-    seconds = np.zeros(len(pairs))
-
-    def progress(row, taken):
-        seconds[row] = taken
-        print(f"pair {row + 1} of {len(pairs)}: {taken:.1f} s", flush=True)
-
-    arrays = alibi.generate(pairs.original, pairs.target, progress)
-    arrays["confidence_before"] = alibi.probabilities(pairs.original)[np.arange(len(pairs)), pairs.target]
-    print(f"{arrays['found'].sum()} of {len(pairs)} found, {seconds.mean():.1f} s each")
+    arrays = alibi.generate(pairs.original, pairs.target)
+    if len(pairs):
+        arrays["confidence_before"] = alibi.probabilities(pairs.original)[np.arange(len(pairs)), pairs.target]
+    print(f"{arrays['found'].sum()} of {len(pairs)} found")
     metadata = {
         "method": "vlk_alibi",
         "display_name": "VLK (alibi)",
@@ -45,8 +39,9 @@ def main(job: argparse.Namespace) -> None:
         "source": job.source,
     }
     if is_measured(job.pair_set):
-        arrays["seconds"] = seconds
         metadata["machine"] = provenance.machine(job.threads)
+    else:
+        del arrays["seconds"]
     Shard(pairs.image, pairs.label, pairs.target, **arrays, metadata=metadata).save(job.shard)
 
 

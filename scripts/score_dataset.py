@@ -1,8 +1,6 @@
 """Rule `sanity_scores`: AnoGAN scores of images of one dataset."""
 
-from _job import job
-
-log = job(snakemake)
+from _job import log, snakemake
 
 import numpy as np
 

@@ -1,8 +1,6 @@
 """Rules `realism_scores` and `reference_scores`: how realistic counterfactuals or reference images are."""
 
-from _job import job
-
-log = job(snakemake)
+from _job import log, snakemake
 
 import numpy as np
 import torch

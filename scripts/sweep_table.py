@@ -1,10 +1,8 @@
 """Rule `sweep_table`: the table, the tests and the figure of one sweep."""
 
+from _job import log, snakemake
+
 from pathlib import Path
-
-from _job import job
-
-log = job(snakemake)
 
 from deduce.artifacts import save_csv
 from deduce.datasets import DATASETS

@@ -1,8 +1,6 @@
 """Rule `train`: makes one model of the registry, or a variant of it."""
 
-from _job import job
-
-log = job(snakemake)
+from _job import log, snakemake
 
 from deduce import compute, models
 from deduce.datasets import DATASETS, root_of

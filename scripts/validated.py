@@ -1,8 +1,6 @@
 """Rule `validated`: a method's shards, checked against the contract and joined in the order of the test set's pairs."""
 
-from _job import job
-
-log = job(snakemake)
+from _job import log, snakemake
 
 from deduce.shards import ContractError, Pairs, Shard, merge
 

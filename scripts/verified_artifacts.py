@@ -1,10 +1,8 @@
 """Rule `verified_artifacts`: a copy of the artefacts, made only of files whose SHA-256 is the one listed."""
 
+from _job import log, snakemake
+
 from pathlib import Path
-
-from _job import job
-
-log = job(snakemake)
 
 from deduce.evaluation.bundle import Bundle
 

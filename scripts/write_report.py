@@ -1,10 +1,8 @@
 """Rule `write_report`: the page of the run."""
 
+from _job import log, snakemake
+
 from pathlib import Path
-
-from _job import job
-
-log = job(snakemake)
 
 from deduce.artifacts import load_json, save_text
 from deduce.evaluation.run import Run

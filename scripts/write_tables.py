@@ -1,10 +1,8 @@
 """Rule `write_tables`: every table of the run."""
 
+from _job import log, snakemake
+
 from pathlib import Path
-
-from _job import job
-
-log = job(snakemake)
 
 from deduce.evaluation import catalogue, tables
 from deduce.evaluation.run import Run

@@ -45,9 +45,9 @@ def world() -> World:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     images, labels = drawn(1500, seed=1)
-    ddu = SpectralResNet(width=4, classes=CLASSES, size=SIZE)
-    plain = PlainResNet(width=4, classes=CLASSES)
-    vae = VAE(latent=8, size=SIZE)
+    ddu = SpectralResNet(4, 1, CLASSES, SIZE)
+    plain = PlainResNet(4, 1, CLASSES)
+    vae = VAE(8, 1, SIZE)
     trained(ddu, lambda batch, wanted: F.cross_entropy(ddu(batch), wanted), images, labels, rate=0.01, steps=40)
     trained(plain, lambda batch, wanted: F.cross_entropy(plain(batch), wanted), images, labels, rate=0.01, steps=60)
     trained(vae, lambda batch, _: squared_error(vae, batch).sum() / len(batch), images, labels, rate=0.004, steps=150)
@@ -62,7 +62,7 @@ def autoencoder() -> Autoencoder:
     """The autoencoder of VLK for this world."""
     w = world()
     torch.manual_seed(0)
-    network, data = Autoencoder(width=4), (w.training_images, w.training_labels)
+    network, data = Autoencoder(1, width=4), (w.training_images, w.training_labels)
     trained(network, lambda batch, _: squared_error(network, batch).mean(), *data, rate=0.01, steps=150)
     return network
 

@@ -343,15 +343,12 @@ def test_only_the_datasets_know_their_images():
         if name in allowed or name.startswith("deduce/published/"):  # the authors' files are of MNIST
             continue
         text = path.read_text()
-        if name.startswith(
-            "deduce/models/"
-        ):  # a constructor may have the paper's sizes as defaults; the registry passes others
-            text = re.sub(r"\b(size|pixels): int = (28|784)\b", r"\1: int", text)
         if path.suffix == ".py":
             words = names_and_numbers(text)
         else:
             words = re.findall(r"\w+", re.sub(r'""".*?"""|#[^\n]*', "", text, flags=re.S))
         known = [word for word in words if word in ("28", "784") or re.search(r"\bdigit\b", word, re.I)]
+        known += re.findall(r"\b(?:channels|classes|pixels|size): int = \d+", text)  # a default for one dataset
         assert not known, f"{name}: {known}"
     for path in (ROOT / "deduce/report/templates").iterdir():
         assert not re.search(r"\b(28|784|digits?)\b", re.sub(r"<!--.*?-->|//.*", "", path.read_text())), path.name

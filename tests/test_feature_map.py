@@ -89,7 +89,7 @@ def test_nothing_found_is_no_row():
 
 def test_reconstructions_are_seeded_and_drawn():
     torch.manual_seed(0)
-    vae, images = VAE(latent=4).eval(), torch.rand(5, 1, 28, 28)
+    vae, images = VAE(4, 1, 28).eval(), torch.rand(5, 1, 28, 28)
     first, second = (reconstructions(vae, images, averaged=4) for _ in range(2))
     assert first["samples"].shape == (3, 5, 1, 28, 28)
     assert all((first[name] == second[name]).all() for name in first)

@@ -187,7 +187,7 @@ def test_every_method_answers_through_what_it_prepares_once(method, tmp_path):
     shard = answer(method, pairs())
     shard.save(tmp_path / "shard.npz")
     Shard.load(tmp_path / "shard.npz").answers(pairs(), "here")
-    assert shard.metadata["target_confidence"] == method.required_confidence
+    assert shard.metadata["target_confidence"] == getattr(method, "target_confidence", None)
     images, targets = world().images[:12], world().targets[:12]
     result = method.generate(**arguments(method), images=images, targets=targets, allow_reached=True)
     np.testing.assert_array_equal(shard.counterfactual, result.counterfactual)

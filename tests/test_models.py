@@ -40,27 +40,27 @@ def test_parameters_of_the_spectral_network():
         9 * (inputs * outputs + 3 * outputs**2) for inputs, outputs in [(64, 128), (128, 256), (256, 512)]
     )
     normalisations = 2 * (64 + 4 * (64 + 128 + 256 + 512))
-    assert parameters(SpectralResNet()) == convolutions + normalisations + 512 * 10 + 10 == 10_998_986
+    assert parameters(SpectralResNet(64, 1, 10, 28)) == convolutions + normalisations + 512 * 10 + 10 == 10_998_986
 
 
 def test_parameters_of_the_plain_network():
     shortcuts = sum(inputs * outputs + 2 * outputs for inputs, outputs in [(64, 128), (128, 256), (256, 512)])
     stem = 49 * 64 - 9 * 64  # 7×7 instead of 3×3
-    assert parameters(PlainResNet()) == 10_998_986 + shortcuts + stem == 11_175_370
+    assert parameters(PlainResNet(64, 1, 10)) == 10_998_986 + shortcuts + stem == 11_175_370
 
 
 def test_parameters_of_the_generative_models():
     encoder = (25 * 32 + 32) + (25 * 32 * 64 + 64) + (3136 * 64 + 64)
     decoder = (32 * 3136 + 3136) + (25 * 64 * 32 + 32) + (25 * 32 * 32 + 32) + (9 * 32 + 1)
-    assert parameters(VAE()) == encoder + decoder
+    assert parameters(VAE(32, 1, 28)) == encoder + decoder
     half = (9 * 16 + 16) + (9 * 16 * 16 + 16) + (9 * 16 + 1)
-    assert parameters(Autoencoder()) == 2 * half
+    assert parameters(Autoencoder(1)) == 2 * half
     layers = 9 * 64 * 256 + 16 * 256 * 128 + 9 * 128 * 64 + (16 * 64 + 1)
-    assert parameters(Generator()) == layers + 2 * (256 + 128 + 64)
-    assert parameters(Critic()) == 25 * (16 + 16 * 32 + 32) + 2 * (16 + 32)
+    assert parameters(Generator(64, 1, 64)) == layers + 2 * (256 + 128 + 64)
+    assert parameters(Critic(1, 16)) == 25 * (16 + 16 * 32 + 32) + 2 * (16 + 32)
 
 
-@pytest.mark.parametrize("network", [SpectralResNet(), PlainResNet()], ids=["spectral", "plain"])
+@pytest.mark.parametrize("network", [SpectralResNet(64, 1, 10, 28), PlainResNet(64, 1, 10)], ids=["spectral", "plain"])
 def test_sizes_inside_the_classifiers(network):
     sizes = []
     for block in network.blocks:
@@ -93,7 +93,7 @@ def test_shortcut_averages_even_sides_and_subsamples_odd_ones():
 
 def test_shapes_of_the_generative_models():
     images = torch.rand(3, 1, 28, 28)
-    vae, wgan, autoencoder = VAE(), WGAN(), Autoencoder()
+    vae, wgan, autoencoder = VAE(32, 1, 28), WGAN(64, 1, 64, 16), Autoencoder(1)
     mean, log_variance = vae.encode(images)
     assert mean.shape == log_variance.shape == (3, 32)
     assert vae.decode(mean).shape == images.shape
@@ -132,7 +132,7 @@ def test_bound_is_soft():
 
 
 def test_one_power_iteration_per_training_forward_and_none_in_evaluation():
-    network = SpectralResNet(2)
+    network = SpectralResNet(2, 1, 10, 28)
     bound = network.stem.parametrizations.weight[0]
     weight = network.stem.parametrizations.weight.original
     left, right = bound.left.clone(), bound.right.clone()
@@ -144,14 +144,14 @@ def test_one_power_iteration_per_training_forward_and_none_in_evaluation():
 
 
 def test_two_training_forwards_before_one_backward():
-    network = SpectralResNet(2)
+    network = SpectralResNet(2, 1, 10, 28)
     (network(torch.rand(2, 1, 28, 28)).sum() + network(torch.rand(2, 1, 28, 28)).sum()).backward()
 
 
 def test_operator_norms_keep_to_the_bound_after_training():
     """The bound holds to 5 %, by a long power iteration from another start, after steps large enough to exceed it."""
     torch.manual_seed(0)
-    network = SpectralResNet(2, coefficient=1.0)
+    network = SpectralResNet(2, 1, 10, 28, coefficient=1.0)
     optimiser = torch.optim.SGD(network.parameters(), 0.1, momentum=0.9)
     images, labels = torch.rand(8, 1, 28, 28), torch.randint(10, (8,))
     for _ in range(80):
@@ -183,7 +183,7 @@ def test_loading_names_what_is_wrong(tmp_path):
     path = tmp_path / "model.safetensors"
     with pytest.raises(InputError, match="no such file"):
         models.load(path)
-    models.save(path, PlainResNet(2))
+    models.save(path, PlainResNet(2, 1, 10))
     description = load_json(path.with_suffix(".json"))
     save_json(path.with_suffix(".json"), description | {"class": "os.system"})
     with pytest.raises(InputError, match="unknown class 'os.system'"):
@@ -207,7 +207,7 @@ def test_every_registered_model_can_be_built_trained_and_saved(name, tmp_path):
     architecture = getattr(module, model.architecture)
     assert issubclass(architecture, nn.Module) and issubclass(getattr(module, model.task), Task)
     for dataset in (dataset for dataset in DATASETS.values() if "train" in dataset.splits):
-        task = model.training_task(settings, dataset, **{role: PlainResNet(2) for role in model.needs})
+        task = model.training_task(settings, dataset, **{role: PlainResNet(2, 1, 10) for role in model.needs})
         assert isinstance(task.result(), architecture)
     models.save(tmp_path / "model.safetensors", task.result())
     assert isinstance(models.load(tmp_path / "model.safetensors"), architecture)
@@ -227,7 +227,7 @@ def test_the_registry_is_read_without_torch():
 
 
 def test_accuracy_counts_all_batches():
-    network = PlainResNet(2).eval()
+    network = PlainResNet(2, 1, 10).eval()
     images = torch.rand(1500, 1, 28, 28)
     labels = network(images).argmax(1)
     labels[:15] = (labels[:15] + 1) % 10
@@ -249,10 +249,10 @@ def test_model_card(monkeypatch):
     monkeypatch.setattr(model_card, "SAMPLES", 200)
     torch.manual_seed(0)
     images, outliers = torch.rand(200, 1, 28, 28) * 0.2, torch.rand(200, 1, 28, 28)
-    ddu, plain = SpectralResNet(2).eval(), PlainResNet(2).eval()
+    ddu, plain = SpectralResNet(2, 1, 10, 28).eval(), PlainResNet(2, 1, 10).eval()
     labels = torch.arange(200) % 10
     density = ClassDensities.fit(features_of(ddu, images), labels, 10)
-    generative = VAE().eval(), Autoencoder().eval(), WGAN(8, 1, 2, 2).eval()
+    generative = VAE(32, 1, 28).eval(), Autoencoder(1).eval(), WGAN(8, 1, 2, 2).eval()
     described = model_card.Models(ddu, density, ddu, plain, *generative)
     card = model_card.model_card(described, (images, labels), images, [outliers], references=True)
     assert list(card.columns) == ["model", "quantity", "value", "reference", "note"]

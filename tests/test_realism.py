@@ -39,7 +39,7 @@ def setting(name: str) -> dict:
 def example_wgan(width: int = 16, contrast: float = 0.3) -> WGAN:
     """A WGAN whose normalisations have statistics that matter, and whose images vary."""
     torch.manual_seed(0)
-    wgan = WGAN(width=width)
+    wgan = WGAN(64, 1, width, 16)
     for layer in wgan.modules():
         if isinstance(layer, nn.BatchNorm2d):
             nn.init.uniform_(layer.weight, 0.5, 1.5)
@@ -143,7 +143,7 @@ def test_no_scorer_mixes_devices(wgan, images):
     latent, pixels = torch.randn(6, 64, device="meta"), images[:6].to("meta")
     assert meta.gradient(latent, *meta.prepare(pixels)).shape == latent.shape
     assert not FastWGAN.supports(meta.gan)
-    autoencoders = ClassAutoencoders(hidden=16, latent=4).to("meta")
+    autoencoders = ClassAutoencoders(10, 784, 16, 4).to("meta")
     rows = Images(pixels, *torch.zeros(3, 6, dtype=torch.int64, device="meta"))
     for scorer in (opinions.im1, opinions.im2):
         assert scorer(rows, {"class_autoencoders": autoencoders}, {}).device.type == "meta"
@@ -248,7 +248,7 @@ SETTINGS = {"anogan": {"steps": 5, "restarts": 1}}
 @pytest.fixture(scope="module")
 def judges(wgan: WGAN) -> dict[str, nn.Module]:
     torch.manual_seed(0)
-    autoencoders, classifier = ClassAutoencoders(hidden=16, latent=4), SpectralResNet(width=4).eval()
+    autoencoders, classifier = ClassAutoencoders(10, 784, 16, 4), SpectralResNet(4, 1, 10, 28).eval()
     density = ClassDensities(10, 32)
     return {"wgan": wgan, "class_autoencoders": autoencoders, "density": density, "classifier": classifier}
 
@@ -299,7 +299,7 @@ def test_scores_are_columns_of_floats(tmp_path, column):
 
 def test_interpretability_is_that_of_its_definition(images):
     torch.manual_seed(1)
-    autoencoders = ClassAutoencoders(hidden=16, latent=4)
+    autoencoders = ClassAutoencoders(10, 784, 16, 4)
     im1, im2 = interpretability(autoencoders, images[:1], torch.tensor([2]), torch.tensor([7]))
     pixels = images[:1].flatten(1)
     with torch.no_grad():

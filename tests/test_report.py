@@ -193,7 +193,9 @@ def test_any_two_implementations_that_were_compared_get_a_section(tmp_path):
     frame = comparison.compared(rows, names)
     table = comparison.as_table(frame, names, "Is Swift as good as Thorough?")
     data.tables["swift"] = table_files("swift", frame, table, "comparisons")
-    data.tables["swift_pairs"] = table_files("swift_pairs", rows, comparison.pairs_table(rows), "comparisons", "Pairs")
+    data.tables["swift_pairs"] = table_files(
+        "swift_pairs", rows, frame_table(rows, "Every pair."), "comparisons", "Pairs"
+    )
     html = page.render(data)
     assert "comparisons" in shown_sections(html)
     section = html.split('<section id="comparisons"')[1].split("</section>")[0]

@@ -191,7 +191,7 @@ def test_folding_changes_no_output(network):
     assert fold(folded, images.shape[1:]) is folded
 
 
-@pytest.mark.parametrize("network", [SpectralResNet(64), PlainResNet(64)], ids=["ddu", "plain"])
+@pytest.mark.parametrize("network", [SpectralResNet(64, 1, 10, 28), PlainResNet(64, 1, 10)], ids=["ddu", "plain"])
 def test_folding_changes_no_output_at_the_papers_width(network):
     with torch.no_grad():
         for layer in network.modules():  # as if trained: statistics that are not those of the start

@@ -34,10 +34,10 @@ ROOT = Path(__file__).resolve().parent.parent
 VAE_SETTINGS = {"learning_rate": 1e-3, "annealing_epochs": 2.5, "training_images": 96, "batch_size": 24}
 WGAN_SETTINGS = {"learning_rate": 1e-3, "critic_learning_rate": 1e-3, "critic_steps": 2, "averaging": 0.9}
 TASKS = {
-    "ddu": lambda: Classification(SpectralResNet(2, classes=3), {"learning_rate": 0.05}),
-    "plain": lambda: Classification(PlainResNet(2, classes=3), {"learning_rate": 0.05}),
-    "vae": lambda: VariationalAutoencoding(VAE(4), VAE_SETTINGS),
-    "autoencoder": lambda: Autoencoding(Autoencoder(), {"learning_rate": 1e-3}),
+    "ddu": lambda: Classification(SpectralResNet(2, 1, 3, 28), {"learning_rate": 0.05}),
+    "plain": lambda: Classification(PlainResNet(2, 1, 3), {"learning_rate": 0.05}),
+    "vae": lambda: VariationalAutoencoding(VAE(4, 1, 28), VAE_SETTINGS),
+    "autoencoder": lambda: Autoencoding(Autoencoder(1), {"learning_rate": 1e-3}),
     "wgan": lambda: AdversarialGeneration(WGAN(8, 1, 4, 4), WGAN_SETTINGS),
     "class_autoencoders": lambda: ClassAutoencoding(ClassAutoencoders(3, 784, 8, 4), {"learning_rate": 1e-3}),
 }
@@ -165,7 +165,7 @@ def test_other_settings_or_a_damaged_checkpoint_start_afresh(tmp_path, monkeypat
 def test_divergence_is_an_error_that_says_so(tmp_path):
     compute.deterministic(0)
     with pytest.raises(InputError, match="'model' diverged in epoch 1"):
-        task = Classification(PlainResNet(2, classes=3), {"learning_rate": float("inf")})
+        task = Classification(PlainResNet(2, 1, 3), {"learning_rate": float("inf")})
         train(task, Plan(1, 24, 0), patterns(48, 1), patterns(30, 2), tmp_path / "model.safetensors")
 
 
@@ -177,7 +177,7 @@ def test_schedules():
 
 
 def test_the_beta_of_the_vae_is_annealed():
-    task = VariationalAutoencoding(VAE(4), VAE_SETTINGS)
+    task = VariationalAutoencoding(VAE(4, 1, 28), VAE_SETTINGS)
     for number, beta in [(0, 0.11), (4, 0.51), (20, 1.0)]:
         values = task.step(Batch(*patterns(24, 1), number, torch.Generator()))
         assert values["beta"].item() == pytest.approx(beta)
@@ -225,7 +225,7 @@ def test_a_task_uses_as_many_images_as_configured(dataset, tmp_path, monkeypatch
 def test_densities_are_fitted_without_epochs(dataset, tmp_path):
     """They are fitted on features of the classifier that they need; their record has no epochs to draw."""
     torch.manual_seed(0)
-    classifier = PlainResNet(2, classes=3).eval()
+    classifier = PlainResNet(2, 1, 3).eval()
     output = tmp_path / "density.safetensors"
     record = training.fit("density", {"training_images": 240}, dataset, "data", output, seed=1, classifier=classifier)
     assert list(record) == ["jitter", "lower_quartile", "median", "upper_quartile"] and len(record) == 1

@@ -74,10 +74,6 @@ def as_table(frame: pd.DataFrame, names: list[str], title: str) -> Table:
     return replace(table, title=title, lead=sentence(frame, names))
 
 
-def pairs_table(rows: pd.DataFrame) -> Table:
-    return frame_table(rows, "Every pair of that comparison.", decimals=3)
-
-
 def sentence(frame: pd.DataFrame, names: list[str]) -> str:
     """The table in words."""
     a, b = names

@@ -36,7 +36,7 @@ def answer(
         "display_name": method.display_name,
         "settings": method.settings(),
         "models": models,
-        "target_confidence": method.required_confidence,
+        "target_confidence": getattr(method, "target_confidence", None),  # None: no confidence is prescribed
         "classes": int(pairs.classes),
         "versions": provenance.versions("torch", "numpy"),
         "source": source,

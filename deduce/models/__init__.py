@@ -14,7 +14,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deduce.artifacts import load_tensors, save_tensors
+from deduce.artifacts import atomic, load_json, save_json
 from deduce.errors import InputError
 
 if TYPE_CHECKING:
@@ -70,27 +70,29 @@ def classifiers() -> list[str]:
 
 def save(path: str | Path, model: nn.Module) -> None:
     """Writes `path` (.safetensors) and the `.json` beside it; `model` is of a registered class."""
+    from safetensors.torch import save_file
+
     name = type(model).__name__
     if name not in ARCHITECTURES:
         raise InputError(f"a {name} cannot be saved: deduce.models.REGISTRY does not have it.")
-    save_tensors(path, model.state_dict(), {"class": name, "arguments": model.arguments})
+    save_json(Path(path).with_suffix(".json"), {"class": name, "arguments": model.arguments})
+    with atomic(path) as temporary:
+        save_file({key: tensor.cpu().contiguous() for key, tensor in model.state_dict().items()}, temporary)
 
 
 def load(path: str | Path) -> Any:
     """The model that `save` wrote, on the CPU, in evaluation mode."""
     from safetensors import SafetensorError
+    from safetensors.torch import load_file
 
     try:
-        tensors, description = load_tensors(path)
-        name, arguments = description["class"], description["arguments"]
-        if name not in ARCHITECTURES:
-            raise InputError(f"{path}: unknown class '{name}'; known: {', '.join(ARCHITECTURES)}.")
-        model = ARCHITECTURES[name].build(**arguments)
+        tensors, description = load_file(path), load_json(Path(path).with_suffix(".json"))
+        if (name := description["class"]) not in ARCHITECTURES:
+            raise ValueError(f"unknown class '{name}'; known: {', '.join(ARCHITECTURES)}")
+        model = ARCHITECTURES[name].build(**description["arguments"])
         model.load_state_dict(tensors)
     except FileNotFoundError as error:
         raise InputError(f"{error.filename}: no such file; the weights need their .json beside them.") from None
     except (SafetensorError, KeyError, TypeError, RuntimeError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(f"{path}: not a saved model, or not the one its .json describes ({error}).") from error
     return model.eval()

@@ -9,7 +9,7 @@ from deduce.training import Batch, Task, descend
 class Autoencoder(nn.Module):
     """Images (n, channels, height, width) in [0, 1], of even height and width; `width` counts the filters."""
 
-    def __init__(self, channels: int = 1, width: int = 16) -> None:
+    def __init__(self, channels: int, width: int = 16) -> None:
         super().__init__()
         self.arguments = dict(channels=channels, width=width)
         self.encoder = nn.Sequential(

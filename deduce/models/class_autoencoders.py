@@ -15,7 +15,7 @@ class ClassAutoencoders(nn.Module):
     The bottleneck is narrow on purpose: an autoencoder that can copy any image cannot tell its class from others.
     """
 
-    def __init__(self, classes: int = 10, pixels: int = 784, hidden: int = 128, latent: int = 16) -> None:
+    def __init__(self, classes: int, pixels: int, hidden: int, latent: int) -> None:
         super().__init__()
         self.arguments = dict(classes=classes, pixels=pixels, hidden=hidden, latent=latent)
         self.classes = classes

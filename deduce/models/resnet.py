@@ -21,9 +21,7 @@ SLOPE = 0.01  # of the LeakyReLU
 class SpectralResNet(nn.Module):
     """ResNet-18 with every convolution 3×3 and softly bounded, LeakyReLU, and shortcuts without weights."""
 
-    def __init__(
-        self, width: int = 64, channels: int = 1, classes: int = 10, size: int = 28, coefficient: float = 4.0
-    ) -> None:
+    def __init__(self, width: int, channels: int, classes: int, size: int, coefficient: float = 4.0) -> None:
         super().__init__()
         self.arguments = dict(width=width, channels=channels, classes=classes, size=size, coefficient=coefficient)
         self.stem = _bounded_convolution(channels, width, 1, size, coefficient)
@@ -70,7 +68,7 @@ class SpectralBlock(nn.Module):
 class PlainResNet(nn.Module):
     """ResNet-18 as it is usually built: 7×7 stem, max-pool, ReLU, 1×1 convolutions on the shortcuts."""
 
-    def __init__(self, width: int = 64, channels: int = 1, classes: int = 10) -> None:
+    def __init__(self, width: int, channels: int, classes: int) -> None:
         super().__init__()
         self.arguments = dict(width=width, channels=channels, classes=classes)
         self.stem = nn.Conv2d(channels, width, 7, 2, 3, bias=False)

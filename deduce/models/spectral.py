@@ -62,10 +62,6 @@ class SoftSpectralBound(nn.Module):
             self.iterate(weight)
         return weight / ((self.norm(weight) / self.coefficient).clamp(min=1) + SLACK)
 
-    def right_inverse(self, weight: Tensor) -> Tensor:
-        """What assigning to the layer's weight stores: the value itself, unbounded."""
-        return weight
-
 
 def bounded(convolution: nn.Conv2d, size: int, coefficient: float) -> nn.Conv2d:
     """The convolution with its norm softly bounded on square images of `size` pixels a side."""

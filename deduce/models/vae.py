@@ -11,7 +11,7 @@ from deduce.training import Batch, Task, descend
 class VAE(nn.Module):
     """Images (n, channels, size, size) in [0, 1]; `size` is a multiple of 4."""
 
-    def __init__(self, latent: int = 32, channels: int = 1, size: int = 28) -> None:
+    def __init__(self, latent: int, channels: int, size: int) -> None:
         super().__init__()
         self.arguments = dict(latent=latent, channels=channels, size=size)
         quarter = size // 4

@@ -18,7 +18,7 @@ SLOPE = 0.2  # of the critic's LeakyReLU
 class Generator(nn.Module):
     """Latent vectors (n, latent) from N(0, I) → images (n, channels, 28, 28) in [0, 1]."""
 
-    def __init__(self, latent: int = 64, channels: int = 1, width: int = 64) -> None:
+    def __init__(self, latent: int, channels: int, width: int) -> None:
         super().__init__()
         self.latent = latent
         self.layers = nn.Sequential(  # sides: 1 → 3 → 6 → 13 → 28
@@ -37,7 +37,7 @@ class Generator(nn.Module):
 class Critic(nn.Module):
     """Images (n, channels, 28, 28) → (n, 4): a critic's value for each of 2×2 overlapping regions."""
 
-    def __init__(self, channels: int = 1, width: int = 16) -> None:
+    def __init__(self, channels: int, width: int) -> None:
         super().__init__()
         # No biases: before a batch-norm they have no effect, and a constant shift does not change the critic's loss.
         self.convolution1 = spectral_norm(nn.Conv2d(channels, width, 5, 2, 2, bias=False))
@@ -58,7 +58,7 @@ class Critic(nn.Module):
 class WGAN(nn.Module):
     """Both networks, as they are saved: `generator` and `critic`."""
 
-    def __init__(self, latent: int = 64, channels: int = 1, width: int = 64, critic_width: int = 16) -> None:
+    def __init__(self, latent: int, channels: int, width: int, critic_width: int) -> None:
         super().__init__()
         self.arguments = dict(latent=latent, channels=channels, width=width, critic_width=critic_width)
         self.generator = Generator(latent, channels, width)

@@ -60,10 +60,8 @@ def by_name(paths: Iterable[str | Path]) -> dict[str, Files]:
 
 
 def render(data: PageData) -> str:
-    environment = Environment(
-        loader=FileSystemLoader(FOLDER / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
-    )  # fmt: skip
+    environment = Environment(loader=FileSystemLoader(FOLDER / "templates"), autoescape=True, undefined=StrictUndefined)
+    environment.trim_blocks = environment.lstrip_blocks = True
     environment.policies["json.dumps_kwargs"] = {"sort_keys": False}  # methods stay in the order of the config
     environment.globals["inline"] = lambda name: Markup((FOLDER / "templates" / name).read_text())
     return environment.get_template("report.html").render(context(data))

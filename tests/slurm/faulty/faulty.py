@@ -1,10 +1,6 @@
 """Rule `faulty`: answers at once, but `faults/{seed}-{part}` may say `fail` or `hang`: once, or `always`."""
 
-# ruff: noqa: E402, F821
-
-from _job import job
-
-log = job(snakemake)
+from _job import log, snakemake
 
 import time
 from pathlib import Path
