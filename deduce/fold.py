@@ -9,6 +9,8 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
+BLOCK = 100  # images at a time, where there are many: larger batches do not fit a CPU's caches
+
 
 def fold(network: nn.Module, shape: Sequence[int]) -> nn.Module:
     """A frozen copy in evaluation mode, equal to `network` up to rounding, with its normalisations folded away.
@@ -56,7 +58,7 @@ def device_of(network: nn.Module) -> torch.device:
 @torch.no_grad()
 def features_of(classifier: Any, images: Tensor) -> Tensor:
     """Features (n, d) of any number of images (n, channels, height, width), on the classifier's device."""
-    return torch.cat([classifier.features(block.to(device_of(classifier))) for block in images.split(1000)])
+    return torch.cat([classifier.features(block.to(device_of(classifier))) for block in images.split(BLOCK)])
 
 
 def _fuse_batch_norms(network: nn.Module, example: Tensor) -> None:

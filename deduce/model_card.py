@@ -12,10 +12,10 @@ from torch import Tensor
 
 from deduce import compute
 from deduce.density import ClassDensities
-from deduce.fold import device_of, features_of
+from deduce.fold import BLOCK, device_of, features_of
 from deduce.frechet import frechet_distance, sample_distance
 from deduce.models.autoencoder import Autoencoder
-from deduce.models.resnet import PlainResNet, SpectralResNet, accuracy
+from deduce.models.resnet import PlainResNet, SpectralResNet, accuracy, agreement
 from deduce.models.spectral import operator_norms
 from deduce.models.vae import VAE, divergence
 from deduce.models.wgan import WGAN
@@ -48,11 +48,13 @@ def model_card(
     most one other dataset; all images are (n, channels, height, width) in [0, 1]. `references` says whether to show the
     values of the authors' models, which are comparable on the paper's dataset only.
     """
+    images, labels = test
+    features = features_of(models.ddu, images)
     rows = [
-        *_classifiers(models, *test),
-        *_density(models, test[0], outliers),
-        *_autoencoders(models.vae, models.autoencoder, test[0]),
-        *_wgan(models, test[0], train),
+        *_classifiers(models, features, images, labels),
+        *_density(models, images, outliers),
+        *_autoencoders(models.vae, models.autoencoder, images),
+        *_wgan(models, features, images, train),
     ]
     card = pd.DataFrame(rows, columns=["model", "quantity", "value", "reference", "note"])
     return card if references else card.assign(reference=None)
@@ -61,9 +63,9 @@ def model_card(
 Row = tuple[str, str, float, Any, str]
 
 
-def _classifiers(models: Models, images: Tensor, labels: Tensor) -> Iterator[Row]:
+def _classifiers(models: Models, features: Tensor, images: Tensor, labels: Tensor) -> Iterator[Row]:
     note = "reference: of the first 500 test images"
-    yield "ddu", "test accuracy", accuracy(models.ddu, images, labels), 0.996, note
+    yield "ddu", "test accuracy", agreement(models.ddu.head(features), labels), 0.996, note
     norms = operator_norms(models.ddu)
     largest, bound = max(norms, key=norms.__getitem__), models.ddu.arguments["coefficient"]
     yield "ddu", "largest operator norm", norms[largest], bound, f"of {largest}; reference: the bound c"
@@ -85,26 +87,26 @@ def _density(models: Models, images: Tensor, outliers: list[Tensor]) -> Iterator
 
 
 def _autoencoders(vae: VAE, autoencoder: Autoencoder, images: Tensor) -> Iterator[Row]:
-    mean, log_variance = (torch.cat(parts) for parts in zip(*map(vae.encode, images.split(1000)), strict=True))
-    difference = torch.cat([vae.decode(batch) for batch in mean.split(1000)]) - images
+    mean, log_variance = (torch.cat(parts) for parts in zip(*map(vae.encode, images.split(BLOCK)), strict=True))
+    difference = torch.cat([vae.decode(block) for block in mean.split(BLOCK)]) - images
     active, note = int((mean.var(0) > ACTIVE).sum()), "per test image, decoding the mean"
     yield "vae", "squared error", difference.square().flatten(1).sum(1).mean().item(), 8.63, note
     yield "vae", "absolute error", difference.abs().flatten(1).sum(1).mean().item(), 30.08, note
     yield "vae", "KL divergence", divergence(mean, log_variance).sum(1).mean().item(), 12.9, "per test image"
     yield "vae", "active dimensions", active, 13, f"of {mean.shape[1]}: variance of the mean above {ACTIVE}"
 
-    errors = [(autoencoder(batch) - batch).square().sum() for batch in images.split(1000)]
-    yield "autoencoder", "squared error per pixel", (sum(errors) / images.numel()).item(), 0.00156, "test images"
+    error = torch.cat([autoencoder(block) - block for block in images.split(BLOCK)]).square().mean().item()
+    yield "autoencoder", "squared error per pixel", error, 0.00156, "test images"
 
 
-def _wgan(models: Models, images: Tensor, train: Tensor) -> Iterator[Row]:
+def _wgan(models: Models, features: Tensor, images: Tensor, train: Tensor) -> Iterator[Row]:
     images, train = images[:SAMPLES], train[:SAMPLES]
     samples = wgan_samples(models.wgan, SAMPLES)
     yield "wgan", "mean pixel of samples", samples.mean().item(), 0.133, f"test images: {images.mean():.4f}"
     floor = sample_distance(train, images)
     note = f"Fréchet, 50 principal components of the pixels; training to test images: {floor:.3g}"
     yield "wgan", "distance of samples to test images (pixels)", sample_distance(samples, images), None, note
-    generated, test, training = (features_of(models.ddu, batch) for batch in (samples, images, train))
+    generated, test, training = features_of(models.ddu, samples), features[:SAMPLES], features_of(models.ddu, train)
     note = f"Fréchet, features of the ddu classifier; training to test images: {frechet_distance(training, test):.3g}"
     yield "wgan", "distance of samples to test images (features)", frechet_distance(generated, test), None, note
     confident = (models.ddu.head(generated).softmax(1).amax(1) > 0.9).double().mean().item()
@@ -115,7 +117,7 @@ def _wgan(models: Models, images: Tensor, train: Tensor) -> Iterator[Row]:
 def wgan_samples(wgan: WGAN, count: int) -> Tensor:
     """Images (count, channels, height, width) from seeded latent vectors."""
     latent = torch.randn(count, wgan.generator.latent, generator=compute.generator("samples")).to(device_of(wgan))
-    return torch.cat([wgan.generator(batch) for batch in latent.split(1000)])
+    return torch.cat([wgan.generator(block) for block in latent.split(BLOCK)])
 
 
 @torch.no_grad()

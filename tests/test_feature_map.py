@@ -95,4 +95,13 @@ def test_reconstructions_are_seeded_and_drawn():
     assert all((first[name] == second[name]).all() for name in first)
     assert (first["samples"][0] != first["samples"][1]).any()
     figure = figures.vae_reconstructions(SimpleNamespace(reconstructions=first))
-    assert sum(bool(axis.images) for axis in figure.axes) == 5 * 5  # originals, three samples and the mean
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == [
+        "original",
+        "sample 1",
+        "sample 2",
+        "sample 3",
+        "mean",
+    ]
+    (picture,) = figure.axes[0].images
+    np.testing.assert_array_equal(picture.get_array()[3:31, :28, 0], first["original"][0, 0])
+    np.testing.assert_array_equal(picture.get_array()[-28:, -28:, 2], first["mean"][-1, 0])

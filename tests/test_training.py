@@ -248,4 +248,4 @@ def test_training_curves_and_pictures(tmp_path):
     assert len(figure.axes[1].lines) == 2  # training and validation
     pictures = dict.fromkeys(("originals", "vae", "autoencoder"), patterns(3, 0)[0].numpy())
     figure = figures.reconstructions(SimpleNamespace(pictures=pictures))
-    assert figure.axes[0].get_images()[0].get_array().shape == (3 * 28, 3 * 28)
+    assert figure.axes[0].get_images()[0].get_array().shape == (3 * (28 + 3), 3 * (28 + 3) - 3, 3)

@@ -15,7 +15,7 @@ import pandas as pd
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
-from matplotlib.patches import Ellipse
+from matplotlib.patches import Ellipse, Rectangle
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from deduce.artifacts import atomic
@@ -62,32 +62,37 @@ def method_rows(axis: Any, names: Sequence[str], top: float = -0.5) -> None:
     axis.set_ylim(len(names) - 0.5, top)
 
 
-def pixels(image: np.ndarray) -> np.ndarray:
-    """An image (channels, height, width) in the shape that matplotlib expects."""
-    return image[0] if len(image) == 1 else np.moveaxis(image, 0, -1)
+def _image_rows(
+    rows: Sequence[tuple[str, Sequence[np.ndarray | None]]], titles: Mapping[int, list[str]], side: float
+) -> Figure:
+    """Rows of images (channels, height, width) in [0, 1] beside their names; None is an image that was not found.
 
-
-def _image_rows(rows: Sequence[tuple[str, Sequence[np.ndarray | None]]], titles: Mapping[int, list[str]],
-                size: tuple[float, float]) -> Figure:  # fmt: skip
-    """Rows of images beside their names, None for an image that was not found; `titles`, by row, stand above images."""
-    figure, axes = plt.subplots(len(rows), len(rows[0][1]), figsize=size, squeeze=False)
-    for line, (name, images) in zip(axes, rows, strict=True):
-        for axis, image in zip(line, images, strict=False):
-            axis.set(xticks=[], yticks=[])
-            axis.grid(False)
-            axis.spines[:].set_visible(image is None)
-            if image is None:
-                axis.text(0.5, 0.5, "not found", ha="center", va="center", color=GREY, transform=axis.transAxes)
-                axis.spines[:].set(color="#cccccc", linestyle=":")
-                axis.set_box_aspect(1)
+    titles: by the number of a row, what stands above its images. side: of an image, in inches.
+    """
+    _, height, width = next(image for _, images in rows for image in images if image is not None).shape
+    gap, line = height // 12 + 1, height // 4  # in pixels: between images, and for a row's titles
+    tops = np.cumsum([gap + line * (row in titles) + height * (row > 0) for row in range(len(rows))])
+    lefts = (width + gap) * np.arange(max(len(images) for _, images in rows))
+    canvas = np.ones((tops[-1] + height, lefts[-1] + width, 3))  # one picture of all images: an axis for each is slow
+    names = [name for name, _ in rows]
+    beside = 0.2 + 0.08 * max(map(len, names))  # inches for the names
+    figure, axis = plt.subplots(figsize=(side * canvas.shape[1] / width + beside, side * canvas.shape[0] / height))
+    axis.set_anchor("E")  # the names have the left margin
+    for row, (_, images) in enumerate(rows):
+        for left, title in zip(lefts, titles.get(row, []), strict=False):
+            axis.text(left + width / 2, tops[row] - line / 2, title, ha="center", va="center")
+        for left, image in zip(lefts, images, strict=False):
+            if image is not None:
+                canvas[tops[row] : tops[row] + height, left : left + width] = np.moveaxis(image, 0, -1).clip(0, 1)
             else:
-                axis.imshow(pixels(image), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
-        for axis in line[len(images) :]:
-            axis.set_axis_off()
-        line[0].set_ylabel(name, rotation=0, ha="right", va="center", labelpad=8)
-    for row, texts in titles.items():
-        for axis, text in zip(axes[row], texts, strict=False):
-            axis.set_title(text)
+                axis.text(left + width / 2, tops[row] + height / 2, "not found", ha="center", va="center", color=GREY)
+                axis.add_patch(Rectangle((left, tops[row]), width - 1, height - 1, fill=False, ec="#cccccc", ls=":"))
+    axis.imshow(canvas, interpolation="nearest")
+    axis.set_yticks(tops + height / 2, names)
+    axis.set_xticks([])
+    axis.tick_params(length=0)
+    axis.grid(False)
+    axis.spines[:].set_visible(False)
     return figure
 
 
@@ -113,7 +118,7 @@ def _examples(run: Run, preferred: list[tuple[int, int]], methods: Iterable[str]
 def grid(run: Run) -> Figure:
     """Figure 3: a column per pair, the original on top and each method's counterfactual below it."""
     titles, images = _examples(run, paper.TABLE3_PAIRS, run.names)
-    return _image_rows(images, {0: titles}, (1.15 * len(titles) + 0.9, 1.15 * len(images) + 0.3))
+    return _image_rows(images, {0: titles}, 1.1)
 
 
 def examples(run: Run, method: str) -> Figure:
@@ -123,7 +128,7 @@ def examples(run: Run, method: str) -> Figure:
     starts = range(0, len(titles), columns)
     rows = [(name, row[start : start + columns]) for start in starts for name, row in images]
     above = {2 * line: titles[start : start + columns] for line, start in enumerate(starts)}
-    return _image_rows(rows, above, (1.15 * columns + 0.9, 2.45 * len(starts)))
+    return _image_rows(rows, above, 1.1)
 
 
 def vae_reconstructions(run: Run) -> Figure:
@@ -131,7 +136,7 @@ def vae_reconstructions(run: Run) -> Figure:
     stored = run.reconstructions
     samples = [(f"sample {number}", images) for number, images in enumerate(stored.get("samples", []), start=1)]
     rows = [("original", stored["original"]), *samples, ("mean", stored["mean"])]
-    return _image_rows(rows, {}, (0.95 * len(stored["original"]) + 0.8, 0.95 * len(rows)))
+    return _image_rows(rows, {}, 0.9)
 
 
 def success_rates(run: Run) -> Figure:
@@ -315,12 +320,10 @@ def training(run: Run) -> Figure:
         for name in record.columns.drop(["epoch", "seconds"], errors="ignore"):
             panels[model].setdefault(name.removeprefix("validation_"), []).append(name)
     rows, columns = max(len(panels), 1), max(map(len, panels.values()), default=1)
-    figure, axes = plt.subplots(rows, columns, figsize=(3 * columns, 2.1 * rows), squeeze=False)
-    for axis in axes.flat:
-        axis.set_axis_off()
-    for line, (model, quantities) in zip(axes, panels.items(), strict=False):
-        for axis, (quantity, names) in zip(line, quantities.items(), strict=False):
-            axis.set_axis_on()
+    figure = plt.figure(figsize=(3 * columns, 2.1 * rows))
+    for line, (model, quantities) in enumerate(panels.items()):
+        for column, (quantity, names) in enumerate(quantities.items(), start=1):
+            axis = figure.add_subplot(rows, columns, line * columns + column)
             for name, colour in zip(names, PALETTE, strict=False):
                 label = "validation" if name.startswith("validation_") else "training"
                 axis.plot(records[model]["epoch"], records[model][name], marker=".", color=colour, label=label)
@@ -330,31 +333,18 @@ def training(run: Run) -> Figure:
             axis.tick_params(labelsize=8)
             if len(names) > 1:
                 axis.legend(fontsize=7)
-        line[0].set_xlabel("epoch", fontsize=8)
+            if column == 1:
+                axis.set_xlabel("epoch", fontsize=8)
     return figure
 
 
 def wgan_samples(run: Run) -> Figure:
     """Samples of the WGAN's generator, as many in a row as there are reconstructions."""
-    return _mosaic(run.pictures["samples"], len(run.pictures["originals"]))
+    samples, columns = run.pictures["samples"], len(run.pictures["originals"])
+    return _image_rows([("", samples[start : start + columns]) for start in range(0, len(samples), columns)], {}, 0.5)
 
 
 def reconstructions(run: Run) -> Figure:
     """Test images, and below each its reconstructions."""
     rows = {"original": "originals", "VAE": "vae", "autoencoder": "autoencoder"}
-    images = [run.pictures[name] for name in rows.values()]
-    return _mosaic(np.concatenate(images), len(images[0]), list(rows))
-
-
-def _mosaic(images: np.ndarray, columns: int, labels: list[str] | None = None) -> Figure:
-    """Images (n, channels, height, width) in [0, 1], row by row; n is a multiple of `columns`."""
-    count, channels, height, width = images.shape
-    rows = count // columns
-    tiles = images.clip(0, 1).reshape(rows, columns, channels, height, width)
-    picture = tiles.transpose(2, 0, 3, 1, 4).reshape(channels, rows * height, columns * width)
-    figure, axis = plt.subplots(figsize=(columns * 0.5 + 1, rows * 0.5))
-    axis.imshow(pixels(picture), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
-    axis.set_xticks([])
-    axis.set_yticks([(row + 0.5) * height for row in range(rows)] if labels else [], labels or [])
-    axis.grid(False)
-    return figure
+    return _image_rows([(label, run.pictures[name]) for label, name in rows.items()], {}, 0.5)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from deduce.fold import features_of
 from deduce.models.class_autoencoders import ClassAutoencoders
 from deduce.realism.score import Images
 
@@ -44,5 +45,4 @@ def interpretability(
 @torch.no_grad()
 def log_density(images: Images, models: Mapping[str, Any], settings: Mapping[str, Any]) -> Tensor:
     """log p(features | target) under the class densities of the classifier's features."""
-    features = torch.cat([models["classifier"].features(pixels) for pixels in images.pixels.split(500)])
-    return models["density"].log_density(features, images.targets)
+    return models["density"].log_density(features_of(models["classifier"], images.pixels), images.targets)
