@@ -1,8 +1,9 @@
-# `make help` lists the targets. CORES=, CONFIG=, PYTHON= and SNAKEMAKE_ARGS= can be set on the command line.
+# `make help` lists the targets. CORES=, CONFIG=, MARKERS=, PYTHON= and SNAKEMAKE_ARGS= can be set on the command line.
 
 PYTHON ?= python3
 CORES ?= all
 CONFIG ?= config.yaml
+MARKERS ?= not slurm
 SNAKEMAKE_ARGS ?=
 BIN := .venv/bin
 WORKERS = $(if $(filter all,$(CORES)),auto,$(CORES))
@@ -28,11 +29,10 @@ run: install ## run the workflow (CONFIG=config.yaml) and print the path of the 
 	@echo "Done. Look at: results/$(NAME)/report.html"
 
 test: install lint ## run the linters, the unit tests and the workflow tests
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses $(WORKERS) -m "not workflow"
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses $(WORKERS) -m workflow
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup -m "$(MARKERS)"
 
 test-slurm: slurm ## run the workflow on a real SLURM cluster on this machine (Debian, as root)
-	$(BIN)/pytest tests/slurm/test_slurm.py
+	$(BIN)/pytest -m slurm
 
 bench: install ## measure the speed of the search, VLK and the realism score (results/benchmarks/*.json)
 	for benchmark in benchmarks/*.py; do $(BIN)/python $$benchmark || exit 1; done

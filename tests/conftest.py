@@ -114,7 +114,7 @@ def finished(clean_checkout, tmp_path_factory) -> Checkout:
     """A checkout in which the default target has been made at test scale. Not to be changed: `copy` it."""
 
     def make(root: Path) -> None:
-        run = clean_checkout.copy(root).snakemake(cores=2)  # every other worker waits for it
+        run = clean_checkout.copy(root).snakemake(cores=2)  # most other tests wait for it
         assert run.returncode == 0, run.stdout[-8000:]
 
     return shared(tmp_path_factory, "finished", make)

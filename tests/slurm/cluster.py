@@ -2,7 +2,7 @@
 """A real SLURM on this machine, for as long as a command runs: two CPU nodes and one node with two stand-in GPUs.
 
     python tests/slurm/cluster.py bash                   # look around: sinfo, squeue, snakemake --profile slurm
-    python tests/slurm/cluster.py pytest tests/slurm     # what `make test-slurm` does
+    python tests/slurm/cluster.py sinfo                  # or any other command
 
 Debian's slurm-wlm and munge are enough: no systemd, no database, no accounting, nothing outside of a temporary folder,
 and listeners on 127.0.0.1 only. The daemons are children of this process in the foreground, and ask the kernel for a

@@ -1,4 +1,4 @@
-"""The workflow on a real SLURM, through the profile that a site would edit. Run by `make test-slurm` only."""
+"""The workflow on a real SLURM, through the profile that a site would edit. Run by `make test-slurm`."""
 
 import os
 import shutil
@@ -16,6 +16,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from cluster import NODES, Cluster, cluster, processes
 
 HERE = Path(__file__).parent
+# One worker runs them all, one after the other, because the cluster has fixed ports.
+pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 FAST = ["--jobs", "4", "--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "10"]
 
 
