@@ -54,10 +54,6 @@ class Column:
     numeric: bool | None = True  # numbers are aligned right, text left; None leaves the alignment to the viewer
     group: str = ""  # heading above several columns side by side
 
-    @property
-    def cell(self) -> Cell:
-        return Cell(f"{self.group} {self.heading}".strip(), self.latex)
-
 
 @dataclass(frozen=True)
 class Table:
@@ -70,7 +66,7 @@ class Table:
 
     @property
     def _cells(self) -> list[list[Cell]]:
-        return [[column.cell for column in self.columns], *self.rows]
+        return [[Cell(f"{column.group} {column.heading}".strip(), column.latex) for column in self.columns], *self.rows]
 
     def markdown(self) -> str:
         align = [{True: "--:", False: ":--", None: "---"}[column.numeric] for column in self.columns]
