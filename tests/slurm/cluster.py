@@ -208,6 +208,7 @@ def wait_for(condition, complaint: str, folder: Path, seconds: float = 30) -> No
 
 def processes(folder: Path) -> list[int]:
     """Every process that belongs to the cluster in this folder: its daemons, its job steps and their children."""
+    assert folder.is_absolute(), folder  # callers kill what this returns
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

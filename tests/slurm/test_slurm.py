@@ -74,6 +74,7 @@ def test_no_daemon_outlives_the_process_that_started_it():
     command = [sys.executable, str(HERE / "cluster.py"), "sh", "-c", "dirname $SLURM_CONF; exec sleep 60"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     folder = Path(process.stdout.readline().strip())
+    assert folder.name.startswith("slurm-"), "the cluster did not start"  # what follows kills and deletes by this name
     assert len(processes(folder)) >= 2 + len(NODES)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
