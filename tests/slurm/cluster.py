@@ -27,7 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PACKAGES = ["slurm-wlm", "munge"]
-NODES = {"n1": 26821, "n2": 26822, "g1": 26831}  # and their ports
+NODES = ("n1", "n2", "g1")
+PORT = 26817  # of the controller; the nodes have the next ones
 
 # The stand-in devices are schedulable and give jobs their CUDA_VISIBLE_DEVICES, which a CPU build of torch ignores.
 GRES = "NodeName=g1 Name=gpu File=/dev/zero\nNodeName=g1 Name=gpu File=/dev/null\n"
@@ -42,7 +43,7 @@ AuthType=auth/munge
 AuthInfo=socket={folder}/munge.sock
 CredType=cred/munge
 CommunicationParameters=NoCtldInAddrAny,NoInAddrAny
-SlurmctldPort=26817
+SlurmctldPort={port}
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool/%n
 SlurmctldPidFile={folder}/slurmctld.pid
@@ -68,9 +69,9 @@ MinJobAge=900
 KillWait=2
 SlurmdParameters=config_overrides
 GresTypes=gpu
-NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port=26821 CPUs=1 RealMemory=16000 State=UNKNOWN
-NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port=26822 CPUs=1 RealMemory=16000 State=UNKNOWN
-NodeName=g1 NodeHostname={host} NodeAddr=127.0.0.1 Port=26831 CPUs=2 RealMemory=16000 Gres=gpu:2 State=UNKNOWN
+NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={port_n1} CPUs=1 RealMemory=16000 State=UNKNOWN
+NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={port_n2} CPUs=1 RealMemory=16000 State=UNKNOWN
+NodeName=g1 NodeHostname={host} NodeAddr=127.0.0.1 Port={port_g1} CPUs=2 RealMemory=16000 Gres=gpu:2 State=UNKNOWN
 PartitionName=cpu Nodes=n[1-2] Default=YES MaxTime=INFINITE State=UP
 PartitionName=gpu Nodes=g1 MaxTime=INFINITE State=UP
 """
@@ -114,14 +115,14 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def cluster() -> Iterator[Cluster]:
+def cluster(port: int = PORT) -> Iterator[Cluster]:
     """A cluster whose nodes are idle, and of which nothing is left afterwards."""
     install()
     folder = Path(tempfile.mkdtemp(prefix="slurm-"))  # a short path: the name of a socket has at most 107 characters
     running = Cluster(folder)
     daemons: list[subprocess.Popen] = []
     try:
-        write_configuration(folder)
+        write_configuration(folder, port)
         munge = ["--foreground", f"--key-file={folder}/munge.key", f"--socket={folder}/munge.sock"]
         munge += [f"--{kind}-file={folder}/munge.{kind}" for kind in ("pid", "log", "seed")]
         daemons.append(start(running, "munged", *munge))
@@ -160,10 +161,11 @@ def daemon_path() -> str:
     return f"{os.environ['PATH']}{os.pathsep}/usr/sbin"
 
 
-def write_configuration(folder: Path) -> None:
+def write_configuration(folder: Path, port: int) -> None:
     for name in ("state", "spool", "log", "bin"):
         (folder / name).mkdir()
-    names = {"folder": folder, "host": socket.gethostname().split(".")[0], "user": getpass.getuser()}
+    names = {"folder": folder, "host": socket.gethostname().split(".")[0], "user": getpass.getuser(), "port": port}
+    names |= {f"port_{node}": port + number for number, node in enumerate(NODES, start=1)}
     (folder / "slurm.conf").write_text(CONFIGURATION.format(**names))
     (folder / "gres.conf").write_text(GRES)
     (folder / "munge.key").write_bytes(secrets.token_bytes(128))
@@ -222,5 +224,5 @@ if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that `finally` is reached
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    with cluster() as here:
+    with cluster(PORT + 10) as here:  # beside the cluster of the tests
         sys.exit(subprocess.run(sys.argv[1:], env=here.environment).returncode)

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from cluster import NODES, Cluster, cluster, processes
 
 HERE = Path(__file__).parent
-# One worker runs them all, one after the other, because the cluster has fixed ports.
+# One worker runs them all, one after the other, because they share a cluster, whose ports are fixed.
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 FAST = ["--jobs", "4", "--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "10"]
 
@@ -69,7 +69,6 @@ def shards(root: Path) -> dict[str, int]:
     return {f"{path.parent.name}-{path.stem}": path.stat().st_mtime_ns for path in folder.glob("*/*.npz")}
 
 
-# The first test: the ports are fixed, and the cluster of the others is not running yet.
 def test_no_daemon_outlives_the_process_that_started_it():
     command = [sys.executable, str(HERE / "cluster.py"), "sh", "-c", "dirname $SLURM_CONF; exec sleep 60"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
