@@ -29,7 +29,7 @@ run: install ## run the workflow (CONFIG=config.yaml) and print the path of the 
 	@echo "Done. Look at: results/$(NAME)/report.html"
 
 test: install lint ## run the linters, the unit tests and the workflow tests
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup -m "$(MARKERS)"
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses $(WORKERS) -m "$(MARKERS)"
 
 test-slurm: slurm ## run the workflow on a real SLURM cluster on this machine (Debian, as root)
 	$(BIN)/pytest -m slurm

@@ -148,7 +148,6 @@ COMPUTED = LIBRARY | ALIBI | {"train", "pairs", "part", "realism_scores", "sanit
 TABLES, FIGURES, PAGE, SEAL = {"write_tables"}, {"draw_figures"}, {"write_report"}, {"manifest"}
 
 
-@pytest.mark.xdist_group("edited")
 @pytest.mark.parametrize(
     "file, rerun, untouched",
     [
@@ -170,13 +169,11 @@ def test_editing_a_file_reruns_the_rules_that_use_it(edited, file, rerun, untouc
     assert not planned & untouched
 
 
-@pytest.mark.xdist_group("edited")
 @pytest.mark.parametrize("file", ["scripts/import_published.py", "scripts/pack.py"])
 def test_editing_a_file_that_no_job_uses_reruns_nothing(edited, file):
     assert edited(file) == []
 
 
-@pytest.mark.xdist_group("edited")
 def test_editing_a_model_trains_that_model_again_and_what_is_made_from_it(edited):
     planned = {job.details["output"].split(",")[0] for job in edited("deduce/density.py") if job.rule == "train"}
     assert planned == {f"{RESULTS}/models/density.safetensors"}

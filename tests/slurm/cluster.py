@@ -12,6 +12,7 @@ signal should it die: they end with it, whatever ends it.
 import contextlib
 import csv
 import ctypes
+import fcntl
 import getpass
 import os
 import secrets
@@ -116,8 +117,16 @@ class Cluster:
 
 @contextlib.contextmanager
 def cluster(port: int = PORT) -> Iterator[Cluster]:
-    """A cluster whose nodes are idle, and of which nothing is left afterwards."""
+    """A cluster whose nodes are idle, and of which nothing is left afterwards. It waits for another on these ports."""
     install()
+    with Path(tempfile.gettempdir(), f"deduce-slurm-{port}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with started(port) as running:
+            yield running
+
+
+@contextlib.contextmanager
+def started(port: int) -> Iterator[Cluster]:
     folder = Path(tempfile.mkdtemp(prefix="slurm-"))  # a short path: the name of a socket has at most 107 characters
     running = Cluster(folder)
     daemons: list[subprocess.Popen] = []

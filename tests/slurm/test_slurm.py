@@ -16,12 +16,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 from cluster import NODES, Cluster, cluster, processes
 
 HERE = Path(__file__).parent
-# One worker runs them all, one after the other, because they share a cluster, whose ports are fixed.
-pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
+pytestmark = pytest.mark.slurm
 FAST = ["--jobs", "4", "--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "10"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def slurm():
     with cluster() as running:
         yield running
