@@ -181,11 +181,11 @@ def test_a_permanent_failure_leaves_the_rest_done_on_a_cluster_without_gpus(slur
     assert set(now) == {*done, "2-000"} and {name: now[name] for name in done} == done
 
 
-def test_planning_the_papers_scale_takes_little_longer_than_planning_a_small_run(checkout):
+def test_planning_the_papers_scale_takes_little_longer_than_planning_a_small_run(clean_checkout):
     seconds = {}
     for config in ("config/test.yaml", "config/paper.yaml"):
         started = time.monotonic()
-        run = checkout.snakemake("--dry-run", "--quiet", "--profile", "slurm", config=config)
+        run = clean_checkout.snakemake("--dry-run", "--quiet", "--profile", "slurm", config=config)
         assert run.returncode == 0, run.stdout[-4000:]
         seconds[config] = time.monotonic() - started
     assert seconds["config/paper.yaml"] < 5 * seconds["config/test.yaml"]
