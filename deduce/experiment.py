@@ -141,7 +141,11 @@ class Experiment:
     def settings(self, variant: str) -> dict[str, Any]:
         """The settings of a method or model: its section of the config, with the changes that the variant names."""
         section = self.config.get(base(variant)) or {}
-        return section | {key: value for key, value in overrides(variant).items() if "." not in key}
+        changed = {key: value for key, value in overrides(variant).items() if "." not in key}
+        known = {*section, "training_seed"}
+        if base(variant) in models.REGISTRY and (unknown := changed.keys() - known):
+            raise InputError(f"'{variant}': unknown setting '{min(unknown)}'; known: {', '.join(sorted(known))}.")
+        return section | changed
 
     def training_seed(self, model: str) -> int:
         return self.settings(model).get("training_seed", self.config["training_seed"])

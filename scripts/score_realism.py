@@ -22,7 +22,7 @@ if kind:
 else:
     shard = Shard.load(inputs.shard)
     index, labels, targets, images, wanted = shard.image, shard.label, shard.target, shard.counterfactual, shard.found
-    log.info("%d of %d counterfactuals were found; the others are not scored", wanted.sum(), len(wanted))
+    log.info("%d of %d counterfactuals were found and are scored", wanted.sum(), len(wanted))
 
 judges = {role: models.load(inputs[role]) for role in snakemake.params.judges}
 scores = score(judges, settings, images, index, labels, targets, wanted)

@@ -79,6 +79,12 @@ def test_a_user_without_a_classifier_is_one_sentence():
         load().model("wgan", "classifier")
 
 
+def test_a_misspelt_setting_of_a_model_is_an_error():
+    with pytest.raises(InputError, match="'ddu@widht=16': unknown setting 'widht'; known: .*width"):
+        EXPERIMENT.settings("ddu@widht=16")
+    assert EXPERIMENT.settings("ddu@training_seed=2,width=16")["width"] == 16
+
+
 def test_settings_are_the_section_with_what_the_variant_changes():
     experiment = load(jsma={"batch_size": 7})
     assert experiment.settings("jsma@step_size=0.1,plain.width=4") == DEFAULT["jsma"] | {

@@ -131,11 +131,7 @@ class Classification(Task):
 
 
 @torch.no_grad()
-def accuracy(network: SpectralResNet | PlainResNet, images: Tensor, labels: Tensor) -> float:
+def accuracy(network: Any, images: Tensor, labels: Tensor, features: Tensor | None = None) -> float:
     """The share of images (n, channels, height, width) that a classifier in evaluation mode labels as `labels` (n,)."""
-    return agreement(network.head(features_of(network, images)), labels)
-
-
-def agreement(logits: Tensor, labels: Tensor) -> float:
-    """The share of rows of logits (n, classes) that are largest at their label."""
-    return (logits.argmax(1) == labels.to(logits.device)).double().mean().item()
+    predictions = network.head(features_of(network, images) if features is None else features).argmax(1)
+    return (predictions == labels.to(predictions.device)).double().mean().item()
