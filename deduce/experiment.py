@@ -76,10 +76,14 @@ class Experiment:
 
     def _check_names(self, schema: dict[str, Any], methods: Iterable[str]) -> None:
         """Fails if the config names something that does not exist, or gives a name twice."""
-        for method in self.methods:
+        points = [point.variant for sweep in self.sweeps.values() for point in sweep.points]
+        for method in (*self.methods, *points):
             classifier = self.settings(method).get("classifier", models.classifiers()[0])
-            if classifier not in (known := models.classifiers()):
-                raise InputError(f"config: '{method}.classifier' is {classifier!r}; allowed: {', '.join(known)}.")
+            confirming = self.settings(method).get("confirm_by") or classifier
+            for key, name in (("classifier", classifier), ("confirm_by", base(confirming))):
+                if name not in (known := models.classifiers()):
+                    raise InputError(f"config: '{method}.{key}' is {name!r}; allowed: {', '.join(known)}.")
+            self.settings(confirming)  # fails if it names a setting that the model does not have
         taken = {entry.name for entry in (*catalogue.TABLES, *catalogue.FIGURES)}
         for kind, items in (("sweep", self.sweeps), ("comparison", self.comparisons)):
             for item in items.values():
@@ -156,6 +160,9 @@ class Experiment:
         The role `classifier` is the model that the user's section names; any other role is a model by its own name. A
         model of a classifier's features follows the classifier that the user explains.
         """
+        if role == "confirming":  # a second opinion has its own name; what changes the explained models leaves it alone
+            named = self.settings(user)["confirm_by"]
+            return variant(base(named), overrides(named), self.config)
         explained = self.settings(user).get("classifier")
         name = explained if role == "classifier" else role
         if name not in models.REGISTRY:
@@ -166,6 +173,15 @@ class Experiment:
             of_classifier = {key: value for key, value in overrides(user).items() if key.startswith(f"{explained}.")}
             changed |= of_classifier | {"classifier": explained}
         return variant(name, changed, self.config)
+
+    def unused_setting(self, variant: str, used: Iterable[str]) -> str:
+        """A sentence about the first model setting of a method's variant that changes none of the `used` models."""
+        used = list(map(base, used))
+        for key in overrides(variant):
+            if "." in key and key.partition(".")[0] not in used:
+                where = f"config: sweep '{self.sweep_of(variant)}'"
+                return f"{where}: '{key}' cannot be varied, because {base(variant)} uses {', '.join(used)}."
+        return ""
 
     # --- artefacts: the files that the evaluation starts from --------------------------------------------------------
     @property

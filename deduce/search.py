@@ -9,7 +9,7 @@ import copy
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -35,9 +35,9 @@ class Method(ABC):
 
     def prepare(self, images: Any, classifier: Any, **needed: Any) -> dict[str, Any]:
         """The arguments of `generate` that many calls can share: folded and on the classifier's device."""
-        return {"classifier": folded(classifier, images)} | {
-            name: on_device(value, device_of(classifier)) for name, value in needed.items()
-        }
+        on_same = {name: on_device(value, device_of(classifier)) for name, value in needed.items()}
+        classifiers = {"classifier": classifier} | {name: on_same[name] for name in on_same if name == "confirming"}
+        return on_same | {name: folded(network, images) for name, network in classifiers.items()}
 
     def settings(self) -> dict[str, Any]:
         return asdict(self)  # type: ignore[call-overload]
@@ -48,6 +48,8 @@ class Models:
     """The models of a search, prepared once. Methods that need more than the classifier derive from this."""
 
     classifier: Any
+    # Another classifier, without which no row is finished: it must predict the target too. None: no such condition.
+    confirming: Any = field(default=None, kw_only=True)
 
 
 @dataclass
@@ -144,9 +146,10 @@ def search(
     with progress_bar(method, len(images), progress) as bar:
         while len(rows.index):
             gradient = gradient_of(method, models, rows)
-            done = method.succeeded(rows) | rows.broken | (rows.iterations >= method.max_iterations)
+            found = confirmed(models, rows, method.succeeded(rows) & ~rows.broken)
+            done = found | rows.broken | (rows.iterations >= method.max_iterations)
             if retired := int(done.sum()):
-                _record(result, rows.take(done), method)
+                _record(result, rows.take(done), found[done])
                 bar.update(retired)
                 rows, gradient = rows.take(~done), gradient[~done]
             if len(rows.index):
@@ -191,10 +194,19 @@ def gradient_of(method: Search[M, R], models: M, rows: R) -> Tensor:
     return gradient
 
 
-def _record(result: Result, rows: R, method: Search[M, R]) -> None:
+@torch.no_grad()
+def confirmed(models: Models, rows: Rows, reached: Tensor) -> Tensor:
+    """Which of the rows that `reached` their target, (n,) bool, the confirming classifier puts into it too."""
+    if models.confirming is None or not reached.any():
+        return reached
+    chosen = rows.take(reached)
+    return reached.masked_scatter(reached, models.confirming(chosen.image).argmax(1) == chosen.target)
+
+
+def _record(result: Result, rows: Rows, found: Tensor) -> None:
     index = rows.index.cpu()
     result.counterfactual[index] = rows.image.detach().cpu()
-    result.found[index] = (method.succeeded(rows) & ~rows.broken).cpu()
+    result.found[index] = found.cpu()
     result.confidence[index] = rows.confidence.cpu()
     result.iterations[index] = rows.iterations.cpu()
 
@@ -241,6 +253,11 @@ def on_device(value: Any, device: torch.device) -> Any:
     if isinstance(value, nn.Module) and any(tensor.device != device for tensor in value.state_dict().values()):
         value = copy.deepcopy(value)
     return value.to(device)
+
+
+def folded_beside(other: nn.Module | None, classifier: nn.Module, images: Any) -> nn.Module | None:
+    """A further classifier, folded and on the device of the one that is explained; None stays None."""
+    return None if other is None else folded(on_device(other, device_of(classifier)), images)
 
 
 def frozen_beside(model: Any, classifier: nn.Module) -> Any:

@@ -137,7 +137,8 @@ class Shard(_Arrays):
         threshold = self.metadata.get("target_confidence")
         least = 1 / self.metadata.get("classes", np.inf) if threshold is None else threshold
         _first_bad(where, "found", self.found & (self.confidence < least - TOLERANCE), self)
-        if threshold is not None:
+        # With a classifier that confirms, a search can miss its end in spite of the confidence.
+        if threshold is not None and "confirming" not in self.metadata.get("models", {}):
             _first_bad(where, "found", ~self.found & (self.confidence >= threshold + TOLERANCE), self)
 
     def _check_paths(self, where: str) -> None:

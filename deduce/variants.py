@@ -13,7 +13,7 @@ from typing import Any
 
 from deduce.errors import InputError
 
-VALUE = re.compile(r"[A-Za-z0-9_.+-]+")
+VALUE = re.compile(r"[A-Za-z0-9_.+-]+(@\w+=[A-Za-z0-9_.+-]+)?")  # or a model with one changed setting
 
 
 def base(variant: str) -> str:

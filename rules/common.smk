@@ -19,7 +19,7 @@ from deduce.evaluation import catalogue
 from deduce.failures import failures
 from deduce.experiment import PUBLICATION, RUN, Experiment
 from deduce.pairs import SAMPLE, TIMED, VALIDATION, is_measured
-from deduce.variants import base, overrides
+from deduce.variants import base
 
 COMMAND_LINE = workflow.config_settings.config  # Snakemake leaves numbers inside lists and sections as text
 try:
@@ -91,7 +91,7 @@ def settings(method):
 
     def of_variant(wildcards):
         whole = EXPERIMENT.settings(variant_of(method, wildcards))
-        return {key: value for key, value in whole.items() if key != "classifier"}
+        return {key: value for key, value in whole.items() if key not in ("classifier", "confirm_by")}
 
     return of_variant
 
@@ -99,12 +99,8 @@ def settings(method):
 def used_models(wildcards, input):
     """The names of a job's models by role, for the shard's metadata. A variant can only change these models."""
     names = {role: Path(file).stem for role, file in input.items() if "/models/" in str(file)}
-    for key in overrides(wildcards.method):
-        if "." in key and key.partition(".")[0] not in map(base, names.values()):
-            sweep, used = EXPERIMENT.sweep_of(wildcards.method), ", ".join(map(base, names.values()))
-            sys.exit(
-                f"config: sweep '{sweep}': '{key}' cannot be varied, because {base(wildcards.method)} uses {used}."
-            )
+    if problem := EXPERIMENT.unused_setting(wildcards.method, names.values()):
+        sys.exit(problem)
     return names
 
 
@@ -116,6 +112,12 @@ def model_file(role, user):
 def model(role, method=None):
     """`model_file` as an input function. `method` is given by rules that share the settings of another method."""
     return lambda wildcards: model_file(role, variant_of(method or base(wildcards.method), wildcards))
+
+
+def confirming(wildcards):
+    """The weights of the classifier that must agree before a search ends, if the setting `confirm_by` names one."""
+    asked = EXPERIMENT.settings(wildcards.method)["confirm_by"]
+    return {"confirming": model_file("confirming", wildcards.method)} if asked else {}
 
 
 def needed_models(wildcards):

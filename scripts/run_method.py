@@ -15,6 +15,7 @@ inputs, params, seed = snakemake.input, snakemake.params, snakemake.wildcards.se
 method = methods.by_name(base(snakemake.wildcards.method))(**params.settings)
 pairs = Pairs.load(inputs.pairs)
 roles = ["classifier", *(name for name in method.needs if name != "training")]
+roles += ["confirming"] * ("confirming" in params.models)  # only if the setting `confirm_by` names a classifier
 arguments = {role: models.load(inputs[role]).to(compute.device()) for role in roles}
 if "training" in method.needs:
     arguments["training"] = load(root_of(inputs.data), params.dataset, "train")

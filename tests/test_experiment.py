@@ -61,6 +61,11 @@ EXPERIMENT = load()
         ("jsma@plain.training_seed=2", "classifier", "plain@training_seed=2"),
         ("deduce@ddu.training_seed=2", "density", "density@ddu.training_seed=2"),
         ("density@ddu.training_seed=2", "classifier", "ddu@training_seed=2"),
+        # a second opinion has its own name
+        ("jsma@confirm_by=ddu", "confirming", "ddu"),
+        ("deduce@confirm_by=ddu@training_seed=2", "confirming", "ddu@training_seed=2"),
+        ("deduce@confirm_by=ddu@training_seed=2", "classifier", "ddu"),
+        ("deduce@confirm_by=ddu,ddu.width=16", "confirming", "ddu"),
     ],
 )
 def test_a_variant_uses_the_variants_of_its_models(user, role, expected):
@@ -138,6 +143,8 @@ def test_a_sweep_over_any_setting_of_a_model_is_a_config_edit(method, vary, role
         ({"sweeps": {"Mine": {"method": "jsma", "vary": {"step_size": [1]}}}}, "the sweep 'Mine' needs a name"),
         ({"methods": ["jsam"]}, "did you mean 'jsma'"),
         ({"jsma": {"classifier": "wgan"}}, "'jsma.classifier' is 'wgan'; allowed: ddu, plain"),
+        ({"jsma": {"confirm_by": "wgan"}}, "'jsma.confirm_by' is 'wgan'; allowed: ddu, plain"),
+        ({"jsma": {"confirm_by": "ddu@widht=4"}}, "'ddu@widht=4': unknown setting 'widht'"),
         ({"extras": ["everything"]}, "'extras\\[0\\]' is 'everything'; allowed: appendices, comparisons"),
     ],
 )

@@ -21,7 +21,7 @@ from deduce.methods.nearest_image import NearestImage
 from deduce.methods.vlk import VLK
 from deduce.pairs import TIMED
 from deduce.search import Method
-from deduce.shards import Pairs, Shard
+from deduce.shards import ContractError, Pairs, Shard
 
 ROOT = Path(__file__).parent.parent
 
@@ -126,6 +126,42 @@ class ColourNetwork(nn.Module):
         return self.head(self.features(images))
 
 
+@pytest.mark.parametrize("name", ["deduce", "jsma"])
+def test_a_search_goes_on_until_a_confirming_classifier_agrees(name):
+    w, method = world(), replace(METHODS[name], max_iterations=60)
+    models, pairs = arguments(method), {"images": w.images, "targets": w.targets, "allow_reached": True}
+    other = w.plain if name == "deduce" else w.ddu
+    alone, both = (method.generate(**models, **pairs, confirming=confirming) for confirming in (None, other))
+
+    def agrees(result):
+        return other(result.counterfactual).argmax(1) == w.targets
+
+    # By itself, a search leaves many counterfactuals that the other network does not believe.
+    doubted = alone.found & ~agrees(alone)
+    assert doubted.float().mean() > 0.1
+    assert both.found[doubted].any() and agrees(both)[both.found].all()
+    # Where the other network agrees at once, nothing changes; where it does not, the search goes on from there.
+    at_once = alone.found & agrees(alone)
+    assert torch.equal(both.counterfactual[at_once], alone.counterfactual[at_once]) and both.found[at_once].all()
+    assert (both.iterations[doubted] > alone.iterations[doubted]).all()
+    assert not both.found[~alone.found].any()
+
+
+def test_a_shard_may_end_unconfirmed_with_the_target_confidence(tmp_path):
+    never = NoFeatures()
+    never.forward = lambda images: torch.nn.functional.one_hot(images.new_zeros(len(images)).long(), CLASSES).float()
+    prepared = METHODS["jsma"].prepare(pairs().original, **arguments(METHODS["jsma"]), confirming=never)
+    models = {"classifier": "network", "confirming": "never"}
+    shard = methods.answer(METHODS["jsma"], prepared, pairs(), "abc", models)
+    stubborn = (shard.target != 0) & (shard.confidence >= 0.5)
+    assert stubborn.any() and not shard.found[shard.target != 0].any()
+    shard.save(tmp_path / "shard.npz")
+    Shard.load(tmp_path / "shard.npz")  # keeps the contract
+    del shard.metadata["models"]["confirming"]
+    with pytest.raises(ContractError, match="'found' is False but confidence is"):
+        shard.check("x")
+
+
 def test_deduce_explains_any_classifier_with_features_and_fits_its_densities():
     torch.manual_seed(0)
     labels = torch.arange(300) % 3
@@ -227,6 +263,7 @@ def test_a_method_is_found_by_its_name_and_takes_what_it_needs(name):
     found = methods.by_name(name)
     assert issubclass(found, Method) and found.name == name and found.display_name
     expected = ["self", "classifier", *found.needs, "images", "targets", "allow_reached", "progress"]
+    expected += ["confirming"] * getattr(found, "changes_pixels", False)
     assert list(inspect.signature(found.generate).parameters) == expected
     assert found().settings() == vars(found())
 

@@ -11,7 +11,18 @@ from torch.nn import functional as F
 from deduce.density import ClassDensities
 from deduce.errors import InputError
 from deduce.fold import device_of, features_of
-from deduce.search import Models, PixelChanges, Result, Rows, Search, change_pixels, folded, on_device, search
+from deduce.search import (
+    Models,
+    PixelChanges,
+    Result,
+    Rows,
+    Search,
+    change_pixels,
+    folded,
+    folded_beside,
+    on_device,
+    search,
+)
 
 
 @dataclass
@@ -55,16 +66,19 @@ class DeDUCE(Search[DensityModels, MomentumRows]):
         targets: Tensor,
         allow_reached: bool = False,
         progress: bool = False,
+        confirming: nn.Module | None = None,
     ) -> Result:
         """Counterfactuals of images (n, channels, height, width) in [0, 1] for targets (n,), one row each.
 
         classifier: any module with `features(images) -> (n, d)` and `head(features) -> logits`.
         densities: of the features of each class; or training images and labels, to which they are then fitted.
+        confirming: any module that gives logits; a search then goes on until this classifier predicts the target too.
         """
         classifier = folded(classifier, images, needs=("features", "head"))
         if not isinstance(densities, nn.Module):
             densities = fitted(classifier, *densities)
-        models = DensityModels(classifier, on_device(densities, device_of(classifier)))
+        confirming = folded_beside(confirming, classifier, images)
+        models = DensityModels(classifier, on_device(densities, device_of(classifier)), confirming=confirming)
         return search(self, models, images, targets, allow_reached, progress)
 
     def start(self, models: DensityModels, rows: Rows) -> MomentumRows:

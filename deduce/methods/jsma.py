@@ -1,13 +1,12 @@
 """JSMA, as in the paper's baseline: change the pixels that matter most for the classification alone."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
-from deduce.search import Models, PixelChanges, Result, Rows, Search, change_pixels, folded, search
+from deduce.search import Models, PixelChanges, Result, Rows, Search, change_pixels, folded, folded_beside, search
 
 
 @dataclass
@@ -30,13 +29,21 @@ class JSMA(Search[Models, FreezingRows]):
     batch_size: int = 100
 
     def generate(
-        self, classifier: Any, images: Tensor, targets: Tensor, allow_reached: bool = False, progress: bool = False
+        self,
+        classifier: nn.Module,
+        images: Tensor,
+        targets: Tensor,
+        allow_reached: bool = False,
+        progress: bool = False,
+        confirming: nn.Module | None = None,
     ) -> Result:
         """Counterfactuals of images (n, channels, height, width) in [0, 1] for targets (n,), one row each.
 
         classifier: any module that gives logits.
+        confirming: another such module; a search then goes on until this classifier predicts the target too.
         """
-        return search(self, Models(folded(classifier, images)), images, targets, allow_reached, progress)
+        models = Models(folded(classifier, images), confirming=folded_beside(confirming, classifier, images))
+        return search(self, models, images, targets, allow_reached, progress)
 
     def start(self, models: Models, rows: Rows) -> FreezingRows:
         return FreezingRows(**vars(rows), saturated=torch.zeros_like(rows.image, dtype=torch.bool))

@@ -3,6 +3,7 @@
 
 use rule search as deduce with:
     input:
+        unpack(confirming),
         pairs="<results>/pairs/{seed}/{part}.npz",
         classifier=model("classifier"),
         densities=model("density"),

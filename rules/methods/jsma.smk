@@ -3,6 +3,7 @@
 
 use rule search as jsma with:
     input:
+        unpack(confirming),
         pairs="<results>/pairs/{seed}/{part}.npz",
         classifier=model("classifier"),
     output:
