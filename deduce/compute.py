@@ -21,3 +21,16 @@ def deterministic(seed: int) -> None:
     """Seeds torch's global generators and asks for reproducible kernels, for training."""
     torch.manual_seed(seed)
     torch.use_deterministic_algorithms(True, warn_only=True)
+    # A debugging aid that costs up to a tenth of the time.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+
+
+def multiplies_bfloat16() -> bool:
+    """Whether the device has instructions for products of bfloat16; where they are emulated, float32 is faster."""
+    if device().type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    instructions = (
+        "_is_avx512_bf16_supported",
+        "_is_amx_tile_supported",
+    )  # the oldest supported torch lacks these names
+    return device().type == "cpu" and any(getattr(torch.cpu, name, bool)() for name in instructions)

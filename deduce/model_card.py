@@ -69,9 +69,16 @@ def _classifiers(models: Models, features: Tensor, images: Tensor, labels: Tenso
     norms = operator_norms(models.ddu)
     largest, bound = max(norms, key=norms.__getitem__), models.ddu.arguments["coefficient"]
     yield "ddu", "largest operator norm", norms[largest], bound, f"of {largest}; reference: the bound c"
+    yield _precision("ddu", models.ddu)
     yield "ddu", "parameters", sum(map(Tensor.numel, models.ddu.parameters())), 10_998_986, "reference: width 64"
     yield "plain", "test accuracy", accuracy(models.plain, images, labels), 0.992, note
+    yield _precision("plain", models.plain)
     yield "plain", "parameters", sum(map(Tensor.numel, models.plain.parameters())), 11_175_370, "reference: width 64"
+
+
+def _precision(name: str, network: SpectralResNet | PlainResNet) -> Row:
+    bits = torch.finfo(getattr(torch, network.precision)).bits
+    return name, "bits per factor in training", bits, None, network.precision
 
 
 def _density(models: Models, images: Tensor, outliers: list[Tensor]) -> Iterator[Row]:

@@ -144,7 +144,7 @@ def train(
     images, labels = (tensor.to(device) for tensor in training)
     held_out = tuple(tensor.to(device) for tensor in validation)
     task.module.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # fast on CPUs
-    made_with = repr((plan, settings))
+    made_with = repr((plan, settings, getattr(task.module, "precision", None)))
     record = _resume(task, checkpoint, made_with)
     batches = math.ceil(len(images) / plan.batch_size)
     with tqdm(total=plan.epochs * batches, initial=len(record) * batches, desc=output.stem, mininterval=2) as progress:

@@ -32,10 +32,13 @@ from deduce.training import SCHEDULES, Batch, Plan, train
 ROOT = Path(__file__).resolve().parent.parent
 # β is annealed over 2.5 epochs of 4 batches: 10 batches.
 VAE_SETTINGS = {"learning_rate": 1e-3, "annealing_epochs": 2.5, "training_images": 96, "batch_size": 24}
+CLASSIFIER_SETTINGS = {"learning_rate": 0.05, "precision": "float32"}
+BFLOAT16_SETTINGS = CLASSIFIER_SETTINGS | {"precision": "bfloat16"}
 WGAN_SETTINGS = {"learning_rate": 1e-3, "critic_learning_rate": 1e-3, "critic_steps": 2, "averaging": 0.9}
 TASKS = {
-    "ddu": lambda: Classification(SpectralResNet(2, 1, 3, 28), {"learning_rate": 0.05}),
-    "plain": lambda: Classification(PlainResNet(2, 1, 3), {"learning_rate": 0.05}),
+    "ddu": lambda: Classification(SpectralResNet(2, 1, 3, 28), CLASSIFIER_SETTINGS),
+    "ddu in bfloat16": lambda: Classification(SpectralResNet(2, 1, 3, 28), BFLOAT16_SETTINGS),
+    "plain": lambda: Classification(PlainResNet(2, 1, 3), CLASSIFIER_SETTINGS),
     "vae": lambda: VariationalAutoencoding(VAE(4, 1, 28), VAE_SETTINGS),
     "autoencoder": lambda: Autoencoding(Autoencoder(1), {"learning_rate": 1e-3}),
     "wgan": lambda: AdversarialGeneration(WGAN(8, 1, 4, 4), WGAN_SETTINGS),
@@ -73,14 +76,55 @@ def test_same_seed_same_weights(kind, tmp_path):
     models.load(tmp_path / "first.safetensors")
 
 
-def test_a_classifier_learns_within_the_bound(tmp_path):
-    run("ddu", tmp_path / "ddu.safetensors", epochs=6, count=240)
+@pytest.mark.parametrize("kind", ["ddu", "ddu in bfloat16"])
+def test_a_classifier_learns_within_the_bound(kind, tmp_path):
+    tensors = run(kind, tmp_path / "ddu.safetensors", epochs=6, count=240)
+    assert {tensor.dtype for tensor in tensors.values()} <= {torch.float32, torch.int64}
     network = models.load(tmp_path / "ddu.safetensors")
+    assert network.precision == ("bfloat16" if "bfloat16" in kind else "float32")
     images, labels = patterns(90, 3)
     assert (network(images).argmax(1) == labels).float().mean() > 0.9
     assert max(operator_norms(network).values()) <= 4 * 1.05
     record = (tmp_path / "ddu.csv").read_text().splitlines()
     assert record[0] == "epoch,loss,accuracy,validation_accuracy,seconds" and len(record) == 7
+
+
+def test_bfloat16_changes_the_products_but_not_the_power_iteration():
+    singular_vectors, gradients = {}, {}
+    for kind in ("ddu", "ddu in bfloat16"):
+        torch.manual_seed(3)
+        task = TASKS[kind]()
+        task.step(Batch(*patterns(24, 1), 0, torch.Generator()))
+        state = task.module.state_dict()
+        singular_vectors[kind] = {name: state[name] for name in state if name.endswith((".left", ".right"))}
+        gradients[kind] = torch.cat([parameter.grad.flatten() for parameter in task.module.parameters()])
+    assert same(*singular_vectors.values()) and len(singular_vectors["ddu"]) == 2 * 17
+    full, reduced = gradients.values()
+    assert not torch.equal(full, reduced) and torch.cosine_similarity(full, reduced, dim=0) > 0.9
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_the_precision_auto_is_bfloat16_only_where_that_is_faster(native, monkeypatch):
+    monkeypatch.setattr(compute, "multiplies_bfloat16", lambda: native)
+
+    def chosen(network):
+        return Classification(network, CLASSIFIER_SETTINGS | {"precision": "auto"}).network.precision
+
+    for make in (lambda width: SpectralResNet(width, 1, 3, 28), lambda width: PlainResNet(width, 1, 3)):
+        assert chosen(make(2)) == "float32"
+        assert chosen(make(32)) == ("bfloat16" if native else "float32")
+
+
+def test_emulated_bfloat16_is_not_used(monkeypatch):
+    monkeypatch.setenv("DEDUCE_DEVICE", "cpu")
+    supported = {"_is_avx512_bf16_supported": False, "_is_amx_tile_supported": False}
+    for instructions in supported:
+        for name, value in (supported | {instructions: True}).items():
+            monkeypatch.setattr(torch.cpu, name, lambda value=value: value, raising=False)
+        assert compute.multiplies_bfloat16()
+    for name in supported:
+        monkeypatch.setattr(torch.cpu, name, lambda: False, raising=False)
+    assert not compute.multiplies_bfloat16()
 
 
 CHILD = """
@@ -157,6 +201,11 @@ def test_other_settings_or_a_damaged_checkpoint_start_afresh(tmp_path, monkeypat
     with caplog.at_level("INFO"):
         assert same(clean, run("plain", output, settings={"a": 2}))
     assert "other settings" in caplog.text
+    with monkeypatch.context() as patch:  # as on a machine where `auto` is another precision
+        patch.setattr(models, "save", lambda *arguments: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            run("ddu in bfloat16", output)
+    assert same(run("ddu", tmp_path / "other.safetensors"), run("ddu", output))
     output.with_suffix(".checkpoint").write_bytes(b"not a checkpoint")
     assert same(clean, run("plain", output, settings={"a": 2}))
     assert "damaged" in caplog.text
@@ -165,7 +214,7 @@ def test_other_settings_or_a_damaged_checkpoint_start_afresh(tmp_path, monkeypat
 def test_divergence_is_an_error_that_says_so(tmp_path):
     compute.deterministic(0)
     with pytest.raises(InputError, match="'model' diverged in epoch 1"):
-        task = Classification(PlainResNet(2, 1, 3), {"learning_rate": float("inf")})
+        task = Classification(PlainResNet(2, 1, 3), CLASSIFIER_SETTINGS | {"learning_rate": float("inf")})
         train(task, Plan(1, 24, 0), patterns(48, 1), patterns(30, 2), tmp_path / "model.safetensors")
 
 
@@ -192,7 +241,7 @@ def dataset(monkeypatch):
     return replace(DATASETS["mnist"], classes=("upper", "middle", "lower"))
 
 
-SETTINGS = {"training_images": 240, "epochs": 1, "batch_size": 24, "schedule": "constant", "learning_rate": 0.05}
+SETTINGS = {"training_images": 240, "epochs": 1, "batch_size": 24, "schedule": "constant"} | CLASSIFIER_SETTINGS
 
 
 def test_a_model_is_trained_by_its_registered_name(dataset, tmp_path):

@@ -75,7 +75,10 @@ def save(path: str | Path, model: nn.Module) -> None:
     name = type(model).__name__
     if name not in ARCHITECTURES:
         raise InputError(f"a {name} cannot be saved: deduce.models.REGISTRY does not have it.")
-    save_json(Path(path).with_suffix(".json"), {"class": name, "arguments": model.arguments})
+    description = {"class": name, "arguments": model.arguments}
+    if hasattr(model, "precision"):  # what `precision: auto` was on the machine that trained it
+        description["precision"] = model.precision
+    save_json(Path(path).with_suffix(".json"), description)
     with atomic(path) as temporary:
         save_file({key: tensor.cpu().contiguous() for key, tensor in model.state_dict().items()}, temporary)
 
@@ -91,6 +94,8 @@ def load(path: str | Path) -> Any:
             raise ValueError(f"unknown class '{name}'; known: {', '.join(ARCHITECTURES)}")
         model = ARCHITECTURES[name].build(**description["arguments"])
         model.load_state_dict(tensors)
+        if "precision" in description:
+            model.precision = description["precision"]
     except FileNotFoundError as error:
         raise InputError(f"{error.filename}: no such file; the weights need their .json beside them.") from None
     except (SafetensorError, KeyError, TypeError, RuntimeError, ValueError) as error:

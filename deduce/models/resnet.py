@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from deduce import compute
 from deduce.fold import features_of
 from deduce.models.spectral import bounded
 from deduce.training import Batch, Task, descend
@@ -20,6 +21,9 @@ SLOPE = 0.01  # of the LeakyReLU
 
 class SpectralResNet(nn.Module):
     """ResNet-18 with every convolution 3×3 and softly bounded, LeakyReLU, and shortcuts without weights."""
+
+    precision = "float32"  # of the products in training
+    bfloat16_pays = 8  # the smallest width of which training is faster in bfloat16 (benchmarks/training.py)
 
     def __init__(self, width: int, channels: int, classes: int, size: int, coefficient: float = 4.0) -> None:
         super().__init__()
@@ -68,6 +72,9 @@ class SpectralBlock(nn.Module):
 class PlainResNet(nn.Module):
     """ResNet-18 as it is usually built: 7×7 stem, max-pool, ReLU, 1×1 convolutions on the shortcuts."""
 
+    precision = "float32"
+    bfloat16_pays = 16
+
     def __init__(self, width: int, channels: int, classes: int) -> None:
         super().__init__()
         self.arguments = dict(width=width, channels=channels, classes=classes)
@@ -114,14 +121,24 @@ def _bounded_convolution(inputs: int, outputs: int, stride: int, size: int, coef
 
 
 class Classification(Task):
-    """Cross-entropy by stochastic gradient descent, with momentum 0.9 and no weight decay (section 4.1)."""
+    """Cross-entropy by stochastic gradient descent, with momentum 0.9 and no weight decay (section 4.1).
+
+    The precision is that of the products in convolutions: in bfloat16, sums, weights, the statistics of batch-norm and
+    the power iterations stay in float32. So does everything that uses the trained network.
+    """
 
     def __init__(self, network: SpectralResNet | PlainResNet, settings: dict[str, Any]) -> None:
         self.module = self.network = network
+        network.precision = settings["precision"]
+        if network.precision == "auto":
+            pays = network.arguments["width"] >= network.bfloat16_pays and compute.multiplies_bfloat16()
+            network.precision = "bfloat16" if pays else "float32"
         self.optimisers = [torch.optim.SGD(network.parameters(), settings["learning_rate"], momentum=0.9)]
 
     def step(self, batch: Batch) -> dict[str, Tensor]:
-        logits = self.module(batch.images)
+        reduced = self.network.precision == "bfloat16"
+        with torch.autocast(batch.images.device.type, torch.bfloat16, enabled=reduced):
+            logits = self.module(batch.images).float()
         loss = F.cross_entropy(logits, batch.labels)
         descend(self.optimisers[0], loss)
         return {"loss": loss, "accuracy": (logits.argmax(1) == batch.labels).float().mean()}

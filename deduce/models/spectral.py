@@ -54,13 +54,23 @@ class SoftSpectralBound(nn.Module):
 
     def norm(self, weight: Tensor) -> Tensor:
         """The present estimate of W's operator norm, from below; differentiable in W."""
-        # Cloned because the next forward changes the buffers in place, perhaps before the backward of this one.
+        # Cloned because a training forward changes the buffers in place, perhaps before the backward of this one.
         return (self.left.clone() * self._apply_operator(self.right.clone(), weight)).sum()
 
+    def _improved_norm(self, weight: Tensor) -> Tensor:
+        """`iterate` and then `norm`, which share one application of the operator; never in bfloat16."""
+        with torch.autocast(weight.device.type, enabled=False):
+            with torch.no_grad():
+                right = _unit(self._apply_adjoint(self.left, weight))
+            outputs = self._apply_operator(right, weight)
+            left = _unit(outputs.detach())
+            self.right.copy_(right)
+            self.left.copy_(left)
+            return (left * outputs).sum()
+
     def forward(self, weight: Tensor) -> Tensor:
-        if self.training:
-            self.iterate(weight)
-        return weight / ((self.norm(weight) / self.coefficient).clamp(min=1) + SLACK)
+        norm = self._improved_norm(weight) if self.training else self.norm(weight)
+        return weight / ((norm / self.coefficient).clamp(min=1) + SLACK)
 
 
 def bounded(convolution: nn.Conv2d, size: int, coefficient: float) -> nn.Conv2d:
