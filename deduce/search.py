@@ -106,8 +106,12 @@ class Search(Method, Generic[M, R]):
         """Updates the rows in place by the gradient of their loss; returns the changes if it `changes_pixels`."""
 
     def succeeded(self, rows: R) -> Tensor:
-        """Which rows, (n,) bool, hold a counterfactual in `image`, and need no further step."""
+        """Which rows, (n,) bool, hold a counterfactual in `image`."""
         return rows.confidence >= self.target_confidence
+
+    def exhausted(self, rows: R) -> Tensor:
+        """Which rows, (n,) bool, end now even if they hold no counterfactual."""
+        return rows.iterations >= self.max_iterations
 
 
 @dataclass
@@ -127,7 +131,7 @@ class Result:
     def empty(cls, images: Tensor) -> Self:
         n = len(images)
         found, iterations = torch.zeros(n, dtype=torch.bool), torch.zeros(n, dtype=torch.int64)
-        return cls(torch.empty(images.shape), found, confidence=torch.zeros(n), iterations=iterations)
+        return cls(torch.empty_like(images), found, torch.zeros(n, dtype=torch.float32), iterations)
 
 
 def search(
@@ -147,7 +151,7 @@ def search(
         while len(rows.index):
             gradient = gradient_of(method, models, rows)
             found = confirmed(models, rows, method.succeeded(rows) & ~rows.broken)
-            done = found | rows.broken | (rows.iterations >= method.max_iterations)
+            done = found | rows.broken | method.exhausted(rows)
             if retired := int(done.sum()):
                 _record(result, rows.take(done), found[done])
                 bar.update(retired)

@@ -85,6 +85,22 @@ def shared(tmp_path_factory, name: str, make: Callable[[Path], None]) -> Checkou
     return Checkout(root)
 
 
+@pytest.fixture
+def double(monkeypatch):
+    """torch and the search engine compute in 64 bits."""
+    import numpy as np
+    import torch
+    from small_world import world
+
+    from deduce import search
+
+    world()  # is trained in 32 bits
+    torch.set_default_dtype(torch.float64)
+    monkeypatch.setattr(search, "image_tensor", lambda images: torch.as_tensor(np.asarray(images)).double())
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
 @pytest.fixture(scope="session")
 def alibi_python() -> Path:
     """The Python of an environment that has alibi."""

@@ -19,6 +19,7 @@ from deduce.config import available_methods
 from deduce.errors import InputError
 from deduce.methods.nearest_image import NearestImage
 from deduce.methods.vlk import VLK
+from deduce.methods.wachter import Wachter
 from deduce.pairs import TIMED
 from deduce.search import Method
 from deduce.shards import ContractError, Pairs, Shard
@@ -43,6 +44,7 @@ METHODS = {
     "revise": REVISE(step_size=0.002, max_iterations=12),
     "vlk": VLK(max_iterations=10, autoencoder_weight=2.0, prototype_weight=5.0, sparsity=0.005),
     "nearest_image": NearestImage(),
+    "wachter": Wachter(max_iterations=20, weight_steps=2, patience=5),
 }
 
 
