@@ -203,6 +203,7 @@ class Experiment:
                 "sanity": [f"sanity/{name}.npz" for name in self.judged],
                 "card": ["models/card.csv"],
                 "records": [f"models/{name}.csv" for name in models.REGISTRY],
+                "oracles": ["models/oracles.csv"],  # shows that the scores were made with oracles
                 "features": ["features.npz"],
                 "pictures": ["pictures.npz"],
             }

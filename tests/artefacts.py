@@ -7,6 +7,7 @@ import numpy as np
 
 from deduce.artifacts import save_csv
 from deduce.evaluation import bundle, results
+from deduce.evaluation.metrics import ORACLE_COLUMNS
 from deduce.evaluation.run import Run
 from deduce.experiment import ARTIFACTS, Experiment
 from deduce.shards import Pairs, Scores, Shard
@@ -51,7 +52,8 @@ def make_timed_shard(method: str, pairs: Pairs) -> Shard:
 def make_scores(image: np.ndarray, target: np.ndarray, seed: int) -> Scores:
     rng = np.random.default_rng(seed)
     columns = {name: rng.lognormal(3, 0.3, len(image)) for name in ("agan", "im1", "im2", "log_density")}
-    return Scores(image, target, **columns)
+    votes = {name: rng.integers(0, 2, len(image)).astype(float) for name in ORACLE_COLUMNS}
+    return Scores(image, target, **columns, oracle=np.mean([*votes.values()], axis=0), **votes)
 
 
 def make_folder(
@@ -82,6 +84,7 @@ def make_folder(
             make_timed_shard(method, sample).save(folder / f"counterfactuals/{method}/timed.npz")
     (folder / "models").mkdir(exist_ok=True)
     (folder / "models/card.csv").write_text("model,quantity,value,reference,note\nddu,test accuracy,0.99,,\n")
+    (folder / "models/oracles.csv").write_text("epoch,loss,validation_accuracy,seconds\n1,0.5,0.9,3.2\n")
     (folder / "models/ddu.csv").write_text("epoch,loss,validation_accuracy,seconds\n1,0.5,0.9,3.2\n2,0.2,0.95,3.1\n")
     seal(folder, methods, seeds, images, settings)
     return folder

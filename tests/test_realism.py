@@ -16,6 +16,7 @@ from deduce import compute, models
 from deduce.density import ClassDensities
 from deduce.evaluation.metrics import JUDGES, METRICS, SCORES, Metric
 from deduce.models.class_autoencoders import ClassAutoencoders, ClassAutoencoding
+from deduce.models.oracles import Oracles
 from deduce.models.resnet import SpectralResNet
 from deduce.models.wgan import WGAN
 from deduce.realism import opinions
@@ -249,8 +250,8 @@ SETTINGS = {"anogan": {"steps": 5, "restarts": 1}}
 def judges(wgan: WGAN) -> dict[str, nn.Module]:
     torch.manual_seed(0)
     autoencoders, classifier = ClassAutoencoders(10, 784, 16, 4), SpectralResNet(4, 1, 10, 28).eval()
-    density = ClassDensities(10, 32)
-    return {"wgan": wgan, "class_autoencoders": autoencoders, "density": density, "classifier": classifier}
+    roles = {"wgan": wgan, "class_autoencoders": autoencoders, "density": ClassDensities(10, 32)}
+    return roles | {"classifier": classifier, "oracles": Oracles(1, 10, 28).eval()}
 
 
 def test_only_found_rows_are_scored(judges, images):
@@ -259,7 +260,7 @@ def test_only_found_rows_are_scored(judges, images):
     index, label, target = np.arange(5), np.array([0, 1, 2, 3, 4]), np.array([5, 6, 2, 8, 9])
     scores = score(judges, SETTINGS, images[:5], index, label, target, found)
     assert tuple(scores.values) == SCORES and set(JUDGES) == set(judges)
-    for name in ("agan", "im2", "log_density"):
+    for name in ("agan", "im2", "log_density", "oracle", "oracle_lenet"):
         assert np.array_equal(np.isfinite(scores.values[name]), found)
     assert np.isfinite(scores.values["im1"]).tolist() == [
         True,

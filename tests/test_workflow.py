@@ -176,7 +176,7 @@ def test_editing_a_file_that_no_job_uses_reruns_nothing(edited, file):
 
 def test_editing_a_model_trains_that_model_again_and_what_is_made_from_it(edited):
     planned = {job.details["output"].split(",")[0] for job in edited("deduce/density.py") if job.rule == "train"}
-    assert planned == {f"{RESULTS}/models/density.safetensors"}
+    assert planned == {f"{RESULTS}/models/{name}.safetensors" for name in ("density", "oracles")}
 
 
 @pytest.mark.parametrize("setting", ["jsma={max_iterations: 30}", "jsma={classifier: ddu}"])

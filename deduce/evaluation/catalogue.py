@@ -107,7 +107,7 @@ def modules(entries: Iterable[Entry]) -> list[str]:
 
 
 TABLE_BUILDERS, FIGURE_BUILDERS = "deduce.evaluation.paper_tables", "deduce.evaluation.figures"
-SANITY = "deduce.evaluation.sanity"
+SANITY, ORACLES = "deduce.evaluation.sanity", "deduce.evaluation.oracles"
 EXAMPLES = "More examples of each method, reconstructions and table 3"
 OTHER_READINGS = "Table 1, read in other ways"
 SHARDS, STORED = ("pairs", "counterfactuals"), ("summaries", "counterfactuals")
@@ -120,6 +120,9 @@ SECTIONS = [
     Section("claims", "The paper’s claims, and this run", "Claims",
             "Each sentence of the paper that states a result, the test that it is put to here, and the outcome. What "
             "“much” or “comparable” means is ours, and is said in the test."),
+    Section("oracles", "Would anyone else be convinced?", "Oracles",
+            "Every method explains one network. These small networks of other architectures were trained apart and no "
+            "method has seen them: do they see the target class in the counterfactuals too?"),
     Section("metrics", "Metric by metric", "Metrics",
             "Every point is one counterfactual. The marker is the mean with its 95 % bootstrap interval, drawn over "
             "whole images; thin upright ticks are the test sets’ means."),
@@ -151,6 +154,7 @@ TABLES = [
     Entry("audit", f"{TABLE_BUILDERS}:audit", "claims", needs=STORED),
     Entry("table1_cleaned", f"{TABLE_BUILDERS}:table1_cleaned", "claims", needs=STORED),
     Entry("defects", f"{TABLE_BUILDERS}:defects", "claims", needs=STORED, fold="The stored rows that hold no image"),
+    Entry("oracles", f"{ORACLES}:oracles", "oracles", needs=("oracles",)),
     Entry("tests", f"{TABLE_BUILDERS}:tests", "metrics", fold="Paired tests"),
     Entry("table1_all_metrics", f"{TABLE_BUILDERS}:table1_all_metrics", "metrics", fold=OTHER_READINGS),
     Entry("table1_own_pairs", f"{TABLE_BUILDERS}:table1_own_pairs", "metrics", fold=OTHER_READINGS),

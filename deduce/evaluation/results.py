@@ -57,8 +57,8 @@ def check_settings(shards: dict[str, Shard], settings: dict[str, Any]) -> None:
 
 def references(kind: str, seed: int, scores: Scores) -> pd.DataFrame:
     """Scores of the reference images: the originals, and their reconstructions."""
-    agan = scores.values["agan"].astype(float)
-    return pd.DataFrame({"kind": kind, "seed": seed, "image": scores.image, "agan": agan})
+    values = {name: scores.values[name].astype(float) for name in SCORES if name in scores.values}
+    return pd.DataFrame({"kind": kind, "seed": seed, "image": scores.image} | values)
 
 
 def collect(

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from deduce.evaluation.metrics import BEYOND, FAILURE, PAPER
+from deduce.evaluation.metrics import BEYOND, FAILURE, PAPER, Metric
 from deduce.evaluation.summary import PAIR
 
 RESAMPLES, COVERAGE, BOOTSTRAP_SEED = 2000, 0.95, 0
@@ -38,7 +38,7 @@ def holm(p: np.ndarray) -> np.ndarray:
 
 def mcnemar(a_only: int, b_only: int) -> float:
     """Exact McNemar test: are the pairs that only one of two methods found split evenly?"""
-    return 1.0 if a_only + b_only == 0 else float(stats.binomtest(a_only, a_only + b_only).pvalue)
+    return 1.0 if a_only + b_only == 0 else float(stats.binomtest(int(a_only), int(a_only + b_only)).pvalue)
 
 
 def bootstrap(difference: np.ndarray, cluster: np.ndarray | None = None) -> tuple[float, float]:
@@ -105,27 +105,31 @@ def tests(table: pd.DataFrame) -> pd.DataFrame:
             for mask, chosen in (("both", found.all(axis=1)), ("common", found_by_all)):
                 pair = wide.loc[chosen.to_numpy(), metric.name][[a, b]].astype(float).dropna()
                 keys = {"family": family, "a": a, "b": b, "metric": metric.name, "mask": mask}
-                rows += [keys | row for row in _scopes(pair, metric.lower_is_better)]
+                rows += [keys | row for row in _scopes(pair, metric)]
         keys = {"family": group, "a": a, "b": b, "metric": "failure", "mask": "all"}
-        for row in _scopes((~found).astype(float), FAILURE.lower_is_better):
-            # A win is a pair that only a found, a loss one that only b found.
-            test = {} if row["scope"] == "means" else {"mcnemar_p": mcnemar(row["wins"], row["losses"])}
-            rows.append(keys | row | test)
+        rows += [keys | row for row in _scopes((~found).astype(float), FAILURE)]
     return _adjusted(pd.DataFrame(rows)).reindex(columns=COLUMNS) if rows else pd.DataFrame(columns=COLUMNS)
 
 
-def _scopes(pair: pd.DataFrame, lower_is_better: bool) -> list[dict[str, Any]]:
-    """The comparison of two columns, indexed by (seed, image, target): pooled, per test set, and of the means."""
+def _scopes(pair: pd.DataFrame, metric: Metric) -> list[dict[str, Any]]:
+    """The comparison of two columns, indexed by (seed, image, target): pooled, per test set, and of the means.
+
+    Failures, and shares of votes above one half, are also compared by McNemar's test.
+    """
     a, b = pair.to_numpy().T
+    only_a, only_b = (a > 0.5) & (b <= 0.5), (b > 0.5) & (a <= 0.5)
+    counted = metric.share or metric is FAILURE
     seeds, image = pair.index.get_level_values("seed").to_numpy(), images(pair)
     sets = {str(seed): seeds == seed for seed in np.unique(seeds)}
     rows = [
-        {"scope": scope} | compare(a[chosen], b[chosen], image[chosen], lower_is_better)
+        {"scope": scope}
+        | compare(a[chosen], b[chosen], image[chosen], metric.lower_is_better)
+        | ({"mcnemar_p": mcnemar(only_a[chosen].sum(), only_b[chosen].sum())} if counted else {})
         for scope, chosen in {"all": np.full(len(pair), True), **sets}.items()
     ]
     if len(sets) > 1:
         mean_a, mean_b = (np.array([values[chosen].mean() for chosen in sets.values()]) for values in (a, b))
-        rows.append({"scope": "means"} | compare(mean_a, mean_b, None, lower_is_better))
+        rows.append({"scope": "means"} | compare(mean_a, mean_b, None, metric.lower_is_better))
     return rows
 
 

@@ -43,6 +43,9 @@ class Model:
         return getattr(import_module(self.module), self.task)(network, settings, **needed)
 
 
+# The networks of the model `oracles`, which are trained in one job (deduce/models/oracles.py).
+ORACLES = ("perceptron", "lenet", "convolutional", "residual", "patches")
+
 REGISTRY = {
     "ddu": Model("deduce.models.resnet", "SpectralResNet", "Classification", classifies=True,
                  arguments=lambda s, data: (s["width"], data.channels, len(data.classes), data.size, s["coefficient"])),
@@ -59,6 +62,8 @@ REGISTRY = {
     "class_autoencoders": Model(
         "deduce.models.class_autoencoders", "ClassAutoencoders", "ClassAutoencoding",
         arguments=lambda s, data: (len(data.classes), prod(data.shape), s["hidden"], s["latent"])),
+    "oracles": Model("deduce.models.oracles", "Oracles", "OracleTraining",
+                     arguments=lambda s, data: (data.channels, len(data.classes), data.size)),
 }  # fmt: skip
 ARCHITECTURES = {model.architecture: model for model in REGISTRY.values()}
 

@@ -1,8 +1,9 @@
 """All realism scores of a set of images.
 
 A scorer is a function `scorer(images, models, settings)` that returns one number per image, a tensor (n,), with NaN
-where an image has no score. `models` holds the models that the scorer's metric names, by role; `settings` holds the
-sections of the config's `realism`. Images and models are on the same device: a scorer need not know which one it is.
+where an image has no score; or, for a metric with `parts`, such a tensor by the name of each column. `models` holds the
+models that the scorer's metric names, by role; `settings` holds the sections of the config's `realism`. Images and
+models are on the same device: a scorer need not know which one it is.
 """
 
 from collections.abc import Mapping
@@ -33,12 +34,13 @@ def score(
     models: Mapping[str, nn.Module], settings: Mapping[str, Any], images: np.ndarray, index: np.ndarray,
     labels: np.ndarray, targets: np.ndarray, wanted: np.ndarray,
 ) -> Scores:  # fmt: skip
-    """Scores of the `wanted` (n,) rows by every metric that has a scorer, NaN in the other rows.
+    """Scores of the `wanted` (n,) rows by every metric whose scorer and models are there, NaN in the other rows.
 
     images: (n, channels, height, width) in [0, 1]; index, labels, targets: (n,), as in `Images`.
     """
-    metrics = [metric for metric in METRICS.values() if metric.scorer]
-    columns: dict[str, Any] = {metric.name: np.full(len(images), np.nan) for metric in metrics}
+    metrics = [metric for metric in METRICS.values() if metric.scorer and set(metric.models) <= models.keys()]
+    names = [name for metric in metrics for name in (metric.name, *metric.parts)]
+    columns: dict[str, Any] = {name: np.full(len(images), np.nan) for name in names}
     if wanted.any():
         device = compute.device()
         models = {role: model.to(device) for role, model in models.items()}
@@ -46,7 +48,8 @@ def score(
         chosen = Images(torch.as_tensor(images[wanted]).to(device), *rows)
         for metric in metrics:
             values = resolve_name(metric.scorer)(chosen, {role: models[role] for role in metric.models}, settings)
-            columns[metric.name][wanted] = values.cpu().numpy()
+            for name, column in (values if metric.parts else {metric.name: values}).items():
+                columns[name][wanted] = column.cpu().numpy()
     return Scores(index, targets, **columns)
 
 

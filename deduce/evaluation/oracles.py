@@ -1,0 +1,126 @@
+"""What networks that no method explains see in the counterfactuals: rates, intervals and differences (docs/metrics.md).
+
+The intervals are for other images and for other oracles: both are resampled in thought, as images and trainings are in
+deduce/evaluation/intervals.py, whose estimates are used here with an oracle in place of a training.
+"""
+
+from typing import Any
+
+import pandas as pd
+from scipy import stats
+
+from deduce.evaluation import summary
+from deduce.evaluation.intervals import Estimate, mean
+from deduce.evaluation.metrics import ORACLE_COLUMNS
+from deduce.evaluation.run import Run
+from deduce.evaluation.statistics import SIGNIFICANT
+from deduce.evaluation.tables import Cell, Column, Table, number
+from deduce.models import ORACLES
+
+COLUMNS = ["method", "oracle", "pairs", "seen", "rate", "low", "high", "interval"]
+OF_ALL, WILSON = "images and oracles", "Wilson"
+NATURAL = "original"  # images of the dataset that nobody changed, asked for their own class
+
+
+def measured(results: pd.DataFrame) -> pd.DataFrame:
+    """The rows that the oracles judged."""
+    known = [name for name in ORACLE_COLUMNS if name in results]
+    return results[results[known].notna().all(axis=1)] if known else results[:0]
+
+
+def estimate(judged: pd.DataFrame) -> Estimate:
+    """The mean of the oracles' votes, for other images and other oracles."""
+    pairs = judged[[*summary.PAIR]] if "target" in judged else judged[["seed", "image"]]
+    votes = pd.concat([pairs.assign(vote=judged[name], training_seed=name) for name in ORACLE_COLUMNS])
+    return mean(votes["vote"], votes)
+
+
+def rates(results: pd.DataFrame) -> pd.DataFrame:
+    """How often the oracles see the target in what each method found: all oracles together, then each of them.
+
+    The interval of all is for other images and oracles; that of a single oracle is Wilson's. `majority` counts the
+    pairs in which most of the oracles see the target.
+    """
+    rows: list[tuple[Any, ...]] = []
+    for method, judged in measured(results).groupby("method", sort=False):
+        whole, pairs = estimate(judged), len(judged)
+        seen = float(judged[[*ORACLE_COLUMNS]].to_numpy().sum())
+        rows.append((method, "all", pairs, seen, whole.value, *whole.rate_interval(), OF_ALL))
+        votes = {"majority": judged["oracle"] > 0.5} | {name: judged[f"oracle_{name}"] for name in ORACLES}
+        for name, column in votes.items():
+            interval = stats.binomtest(int(column.sum()), pairs).proportion_ci(method="wilson")
+            rows.append((method, name, pairs, column.sum(), column.mean(), interval.low, interval.high, WILSON))
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def differences(results: pd.DataFrame) -> pd.DataFrame:
+    """The first method against each other one, on the pairs that both found: rates, difference and interval."""
+    judged = measured(results).set_index(summary.PAIR)
+    subject, *others = results["method"].drop_duplicates()
+    rows = []
+    for other in others:
+        a, b = (judged[judged["method"] == method] for method in (subject, other))
+        both = a.index.intersection(b.index)
+        if len(both):
+            estimates = [estimate(part.loc[both].reset_index()) for part in (a, b)]
+            difference = estimates[0] - estimates[1]
+            interval = difference.interval()
+            values = (estimate.value for estimate in (*estimates, difference))
+            rows.append((subject, other, len(both), *values, *interval, difference.p()))
+    return pd.DataFrame(rows, columns=["a", "b", "pairs", "rate_a", "rate_b", "difference", "low", "high", "p"])
+
+
+def sentence(results: pd.DataFrame, names: dict[str, str]) -> str:
+    """What the oracles think of the first method's counterfactuals, against each of the others; empty if not asked."""
+    frame, subject = rates(results), next(iter(names))
+    own = frame[(frame["method"] == subject) & (frame["oracle"] == "all")]
+    if own.empty:
+        return ""
+    rate = own.iloc[0]
+    return (
+        f"{len(ORACLES)} networks that no method explains see the target in {_percent(rate['rate'])} % of what "
+        f"{names[subject]} found (95 % interval over images and networks: {_percent(rate['low'])} to "
+        f"{_percent(rate['high'])} %){_verdicts(differences(results), names)}."
+    )
+
+
+def _verdicts(frame: pd.DataFrame, names: dict[str, str]) -> str:
+    """The end of the sentence: for each verdict, the methods of which it holds; empty without pairs in common."""
+    decided, fewer = frame["p"] < SIGNIFICANT, frame["difference"] < 0
+    verdicts = {"less often than in": decided & fewer, "more often than in": decided & ~fewer}
+    verdicts |= {"neither less nor more often, as far as this run can tell, than in": ~decided}
+    texts = []
+    for text, chosen in verdicts.items():
+        others = [
+            f"{names[row.b]}’s ({100 * row.difference:+.0f} points, {100 * row.low:+.0f} to {100 * row.high:+.0f})"
+            for row in frame[chosen].itertuples()
+        ]
+        texts += [f"{text} {', '.join(others)}"] if others else []
+    return f"; on the pairs that both found, {'; '.join(texts)}" if texts else ""
+
+
+def _percent(rate: float) -> str:
+    return number(100 * rate, 1)
+
+
+def oracles(run: Run) -> tuple[pd.DataFrame, Table]:
+    """How often networks that no method explains see the target class, by method and network."""
+    frame = rates(run.results)
+    natural = measured(run.references[run.references["kind"] == NATURAL])
+    names = {**run.names, NATURAL: "unchanged images, own class"}
+    frame = pd.concat([frame, rates(natural.assign(method=NATURAL))]) if len(natural) else frame
+    groups = ["all oracles", "most of them", *ORACLES]
+    columns = [Column("method", numeric=False), Column("pairs")]
+    columns += [Column(text, group=group) for group in groups for text in ("%", "95 %")]
+    rows = []
+    for method, part in frame.groupby("method", sort=False):
+        cells = [Cell(names[str(method)]), Cell(str(part["pairs"].iloc[0]), value=int(part["pairs"].iloc[0]))]
+        for row in part.itertuples():
+            interval = Cell(f"{_percent(row.low)}–{_percent(row.high)}", value=row.low)
+            cells += [Cell(_percent(row.rate), value=row.rate), interval]
+        rows.append(cells)
+    caption = (
+        "How often the most probable class is the target, over the pairs that each method found, in %. The interval "
+        f"of all oracles is for other images and other oracles (there are {len(ORACLES)}); the others are Wilson's."
+    )
+    return frame, Table(caption, columns, rows, title="The oracles", lead=sentence(run.results, run.names))
