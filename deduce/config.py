@@ -28,6 +28,7 @@ def schema(root: Path, methods: Iterable[str]) -> dict[str, Any]:
         anything = {"type": "object", "description": f"Settings of the method {method}, as its script reads them."}
         properties[method] = yaml.safe_load(fragment.read_text()) if fragment.exists() else anything
     properties["methods"]["items"] = {"enum": sorted(methods)}
+    properties["replicated"]["items"] = {"enum": list(models.REGISTRY)}
     properties["dataset"]["enum"] = [name for name, dataset in datasets.DATASETS.items() if "train" in dataset.splits]
     for section in properties.values():
         if "classifier" in section.get("properties", {}):

@@ -20,7 +20,7 @@ from deduce.evaluation.bundle import DESCRIBED, MANIFEST, Bundle
 from deduce.pairs import is_measured
 from deduce.published import PUBLISHED, validation
 from deduce.sweeps import Comparison, Sweep, check, declared_comparisons, declared_sweeps
-from deduce.variants import base, overrides, variant
+from deduce.variants import TRAINING_SEED, base, configured, overrides, variant
 
 RUN, ARTIFACTS, PUBLICATION = "run", "artifacts", "published"
 REFERENCES = ("original", "reconstruction")  # the images that realism scores are compared with
@@ -97,6 +97,17 @@ class Experiment:
                         raise InputError(f"config: {kind} '{item.name}': there is no method '{method}'.")
         for sweep in self.sweeps.values():
             check(sweep, self.config, schema, set(models.REGISTRY))
+        self._check_replicated()
+
+    def _check_replicated(self) -> None:
+        """Fails if a model is both shared by the replicates and made from one that is trained anew."""
+        replicated = self.config["replicated"]
+        for name, model in models.REGISTRY.items():
+            classifier = self.settings(name).get("classifier") if "classifier" in model.needs else None
+            if classifier in replicated and name not in replicated:
+                raise InputError(f"config: 'replicated' has {classifier}, so it needs {name}, which is made from it.")
+            if name in replicated and TRAINING_SEED in self.settings(name):
+                raise InputError(f"config: '{name}.{TRAINING_SEED}' cannot be set: 'training_seeds' has its seeds.")
 
     # --- who is asked what ---------------------------------------------------------------------------------------
     @property
@@ -111,6 +122,26 @@ class Experiment:
     def seeds(self) -> list[str]:
         """The test sets by their number."""
         return [str(seed) for seed in self.config["seeds"]]
+
+    @property
+    def first_training(self) -> int:
+        """The training seed of the names without a suffix."""
+        return self.config["training_seeds"][0]
+
+    @cached_property
+    def replicates(self) -> list[str]:
+        """Each method with each training of the replicated models, as variants; a single training has no suffix."""
+        return [name for seed in self.config["training_seeds"] for name in self._of_training(self.methods, seed)]
+
+    @property
+    def trained(self) -> list[str]:
+        """Every model of the registry, and each further training of the replicated ones."""
+        further = self.config["training_seeds"][1:]
+        again = [name for seed in further for name in self._of_training(self.config["replicated"], seed)]
+        return [*models.REGISTRY, *again]
+
+    def _of_training(self, names: Iterable[str], seed: int) -> list[str]:
+        return [variant(name, {TRAINING_SEED: seed}, self.config) for name in names]
 
     def parts_of(self, seed: str) -> list[str]:
         """The jobs into which a method's work on a pair set is split; a timed set is never split."""
@@ -146,13 +177,15 @@ class Experiment:
         """The settings of a method or model: its section of the config, with the changes that the variant names."""
         section = self.config.get(base(variant)) or {}
         changed = {key: value for key, value in overrides(variant).items() if "." not in key}
-        known = {*section, "training_seed"}
-        if base(variant) in models.REGISTRY and (unknown := changed.keys() - known):
+        if base(variant) not in models.REGISTRY:
+            changed.pop(TRAINING_SEED, None)  # it is a setting of the models that the method uses
+        elif unknown := changed.keys() - (known := {*section, TRAINING_SEED}):
             raise InputError(f"'{variant}': unknown setting '{min(unknown)}'; known: {', '.join(sorted(known))}.")
         return section | changed
 
-    def training_seed(self, model: str) -> int:
-        return self.settings(model).get("training_seed", self.config["training_seed"])
+    def training_seed(self, variant: str) -> int:
+        """The seed that a model is trained with, or that the replicated models of a method are trained with."""
+        return overrides(variant).get(TRAINING_SEED, configured(self.config, base(variant), TRAINING_SEED))
 
     def model(self, user: str, role: str) -> str:
         """The variant of a model that a variant of a method or model uses in a role.
@@ -167,8 +200,9 @@ class Experiment:
         name = explained if role == "classifier" else role
         if name not in models.REGISTRY:
             raise InputError(f"config: '{base(user)}' names no classifier; known: {', '.join(models.classifiers())}.")
-        changed = {key: value for key, value in overrides(user).items() if key.partition(".")[0] == name}
-        changed = {key.partition(".")[2]: value for key, value in changed.items()}
+        training = {TRAINING_SEED: self.training_seed(user)} if name in self.config["replicated"] else {}
+        own = {key: value for key, value in overrides(user).items() if key.partition(".")[0] == name}
+        changed = training | {key.partition(".")[2]: value for key, value in own.items()}
         if "classifier" in models.REGISTRY[name].needs and explained:
             of_classifier = {key: value for key, value in overrides(user).items() if key.startswith(f"{explained}.")}
             changed |= of_classifier | {"classifier": explained}
@@ -187,13 +221,13 @@ class Experiment:
     @property
     def required(self) -> dict[str, list[str]]:
         """The answers to the test sets, which every experiment has."""
-        shards = [f"counterfactuals/{method}/{seed}.npz" for method in self.methods for seed in self.seeds]
+        shards = [f"counterfactuals/{replicate}/{seed}.npz" for replicate in self.replicates for seed in self.seeds]
         return {"pairs": [f"pairs/{seed}.npz" for seed in self.seeds], "counterfactuals": shards}
 
     @cached_property
     def artifacts(self) -> dict[str, list[str]]:
         """Names of files below the folder of artefacts, by kind."""
-        scored = [f"realism/{kind}/{seed}.npz" for kind in (*self.methods, *REFERENCES) for seed in self.seeds]
+        scored = [f"realism/{kind}/{seed}.npz" for kind in (*self.replicates, *REFERENCES) for seed in self.seeds]
         kinds = self.required | {"realism": scored, "reconstructions": ["reconstructions.npz"]}
         if self.mode != RUN:
             kinds["summaries"] = ["summaries.csv"]
@@ -202,7 +236,7 @@ class Experiment:
                 "timed": ["pairs/timed.npz", *(f"counterfactuals/{method}/timed.npz" for method in self.methods)],
                 "sanity": [f"sanity/{name}.npz" for name in self.judged],
                 "card": ["models/card.csv"],
-                "records": [f"models/{name}.csv" for name in models.REGISTRY],
+                "records": [f"models/{name}.csv" for name in self.trained],
                 "oracles": ["models/oracles.csv"],  # shows that the scores were made with oracles
                 "features": ["features.npz"],
                 "pictures": ["pictures.npz"],

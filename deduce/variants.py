@@ -4,6 +4,9 @@ A *variant* is a method or a model with settings that differ from the config's. 
 method or model itself (`jsma@step_size=0.1`, `ddu@width=16`); a key with a dot is a setting of a model that it uses
 (`deduce@ddu.width=16`, `density@ddu.width=16`). Keys are sorted, and settings that equal the config's are left out.
 Equal settings therefore have one name, and are computed once.
+
+`training_seed` is a key of methods too: `deduce@training_seed=2` uses, of every replicated model, the one that was
+trained with seed 2.
 """
 
 import json
@@ -12,8 +15,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from deduce.errors import InputError
+from deduce.models import REGISTRY
 
 VALUE = re.compile(r"[A-Za-z0-9_.+-]+(@\w+=[A-Za-z0-9_.+-]+)?")  # or a model with one changed setting
+TRAINING_SEED = "training_seed"
+SHARED_SEED = 1  # of the models that all replicates share
 
 
 def base(variant: str) -> str:
@@ -47,10 +53,13 @@ def variant(name: str, settings: Mapping[str, Any], config: Mapping[str, Any]) -
 
 
 def configured(config: Mapping[str, Any], name: str, key: str) -> Any:
-    """What the config has for a key of a variant of `name`. A model without a training seed has the experiment's."""
+    """What the config has for a key of a variant of `name`; for a training seed, that of the first replicate."""
     section, _, setting = key.rpartition(".")
     values = config.get(section or name) or {}
-    return values.get(setting, config.get("training_seed") if setting == "training_seed" else None)
+    if setting != TRAINING_SEED or setting in values:
+        return values.get(setting)
+    shared = (section or name) in REGISTRY and (section or name) not in config["replicated"]
+    return SHARED_SEED if shared else config["training_seeds"][0]
 
 
 def sections(name: str, settings: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

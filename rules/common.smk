@@ -125,9 +125,9 @@ def needed_models(wildcards):
     return {role: model_file(role, wildcards.model) for role in models.REGISTRY[base(wildcards.model)].needs}
 
 
-def model_files(*roles):
+def model_files(*roles, user="density"):
     """The weights of the configured models by role; the classifier is the one whose features the densities describe."""
-    return {role: model_file(role, "density") for role in roles}
+    return {role: model_file(role, user) for role in roles}
 
 
 def extra_files(folder, *extras):

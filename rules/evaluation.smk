@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 
 rule results_table:
-    """Check every shard and put it into one table: a row per method, test set, image and target."""
+    """Check every shard and put it into one table: a row per method, training, test set, image and target."""
     input:
         pairs=artifacts("pairs"),
         counterfactuals=artifacts("counterfactuals"),
@@ -20,7 +20,8 @@ rule results_table:
         "../envs/core.yaml"
     params:
         source=source("results_table.py"),
-        settings={method: EXPERIMENT.settings(method) for method in EXPERIMENT.methods},
+        settings={replicate: EXPERIMENT.settings(replicate) for replicate in EXPERIMENT.replicates},
+        training_seeds={replicate: EXPERIMENT.training_seed(replicate) for replicate in EXPERIMENT.replicates},
     script:
         "../scripts/results_table.py"
 

@@ -9,9 +9,12 @@ SCORER_SETTINGS = {name: value for name, value in config["realism"].items() if i
 
 
 rule realism_scores:
-    """Score the realism of a method's counterfactuals for one test set."""
+    """Score the realism of a method's counterfactuals for one test set.
+
+    Judges that are replicated are those of the replicate's own training: each replicate stands for a whole experiment.
+    """
     input:
-        **model_files(*JUDGES),
+        unpack(lambda wildcards: model_files(*JUDGES, user=variant_of("density", wildcards))),
         shard="<results>/counterfactuals/{method}/{seed}.npz",
     output:
         "<results>/realism/{method}/{seed}.npz",
@@ -20,7 +23,7 @@ rule realism_scores:
     benchmark:
         "<benchmarks>/realism_scores/{method}-{seed}.tsv"
     wildcard_constraints:
-        method="|".join(EXPERIMENT.methods),
+        method="|".join(EXPERIMENT.replicates),
     conda:
         "../envs/core.yaml"
     resources:

@@ -1,12 +1,13 @@
-"""Rule `results_table`: one row per method, test set, image and target, from checked shards and scores."""
+"""Rule `results_table`: one row per method, training, test set, image and target, from checked shards and scores."""
 
 from _job import log, snakemake
 
 from deduce.artifacts import atomic, save_csv
 from deduce.evaluation import results
 
-files, output = snakemake.input, snakemake.output
-table, references = results.collect(files.pairs, files.counterfactuals, files.realism, snakemake.params.settings)
+files, output, params = snakemake.input, snakemake.output, snakemake.params
+shards = files.pairs, files.counterfactuals, files.realism
+table, references = results.collect(*shards, params.settings, params.training_seeds)
 save_csv(output.results, table)
 save_csv(output.references, references)
 for path in output.parquet:  # none where pyarrow is not installed

@@ -48,7 +48,13 @@ def make_page(
         scores = {method: make_scores(pairs.image, pairs.target, seed) for method in methods}
         sets.append((seed, pairs, shards, scores))
     references = pd.DataFrame({"kind": "original", "seed": [1, 2], "image": [0, 100], "agan": [10.0, 12.0]})
-    experiment = {"name": "synthetic", "dataset": dataset, "methods": list(methods), "seeds": [1, 2]}
+    experiment = {
+        "name": "synthetic",
+        "dataset": dataset,
+        "methods": list(methods),
+        "seeds": [1, 2],
+        "training_seeds": [1],
+    }
     return assembled(folder, sets, references, experiment | {"deduce": {"step": 0.2}})
 
 

@@ -179,7 +179,8 @@ def test_the_same_index_in_two_test_sets_means_two_images():
     assert statistics.images(pairs.set_index(["seed", "image"])).tolist() == [1, 1, 2, 0]
     rng = np.random.default_rng(0)
     rows = [
-        {"seed": seed, "image": image, "target": target, "method": method, "found": True, "l0": value, "l1": value}
+        {"training_seed": 1, "seed": seed, "image": image, "target": target}
+        | {"method": method, "found": True, "l0": value, "l1": value}
         for seed in (1, 2)
         for image in range(20)
         for difference in [(1 if seed == 1 else -1) * rng.normal(5, 1)]
@@ -346,7 +347,7 @@ def evidence(table: pd.DataFrame, **changes) -> Run:
     """A run of which nothing but the results, the references and the changes was measured."""
     run = Run({"dataset": "mnist", "methods": list(METHODS), "seeds": [1, 2, 3]}, {})
     run.results, run.references = table, references(15.0, 14.0)
-    run.tests = statistics.tests(table[["method", "seed", "image", "target", "found", "agan", "l0", "l1"]])
+    run.tests = statistics.tests(table[["method", *summary.PAIR, "found", "agan", "l0", "l1"]])
     for name, value in changes.items():
         setattr(run, name, value)
     return run

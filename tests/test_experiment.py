@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from artefacts import make_folder
+from artefacts import files, make_folder
 
 from deduce.config import complete, defaults
 from deduce.errors import InputError
-from deduce.evaluation.bundle import BundleError
+from deduce.evaluation.bundle import Bundle, BundleError, seal
 from deduce.experiment import ARTIFACTS, PUBLICATION, RUN, Experiment
 from deduce.models import REGISTRY
 
@@ -99,10 +99,85 @@ def test_settings_are_the_section_with_what_the_variant_changes():
     assert experiment.settings("ddu@width=16") == DEFAULT["ddu"] | {"width": 16}
 
 
-def test_a_model_is_trained_with_the_experiments_seed_unless_it_has_its_own():
-    experiment = load(training_seed=5, vae={"training_seed": 3})
+def test_replicated_models_have_the_first_training_seed_and_shared_ones_their_own():
+    experiment = load(training_seeds=[5, 6], vae={"training_seed": 3})
     assert experiment.training_seed("ddu") == 5 and experiment.training_seed("ddu@training_seed=2") == 2
     assert experiment.training_seed("vae") == 3 and experiment.training_seed("vae@latent=8") == 3
+    # Whatever the seeds of the replicates: two runs with different ones share these models.
+    assert experiment.training_seed("wgan") == load(training_seeds=[1]).training_seed("wgan") == 1
+
+
+# --- replicates
+
+
+@pytest.mark.parametrize(
+    "user, role, expected",
+    [
+        ("deduce@training_seed=2", "classifier", "ddu@training_seed=2"),
+        ("deduce@training_seed=2", "density", "density@training_seed=2"),
+        ("density@training_seed=2", "classifier", "ddu@training_seed=2"),
+        ("jsma@training_seed=2", "classifier", "plain@training_seed=2"),
+        ("jsma@classifier=ddu,training_seed=2", "classifier", "ddu@training_seed=2"),
+        ("deduce@classifier=plain,training_seed=2", "density", "density@classifier=plain,training_seed=2"),
+        ("density@classifier=plain,training_seed=2", "classifier", "plain@training_seed=2"),
+        ("deduce@ddu.width=16,training_seed=2", "density", "density@ddu.width=16,training_seed=2"),
+        ("density@ddu.width=16,training_seed=2", "classifier", "ddu@training_seed=2,width=16"),
+        # shared models
+        ("revise@training_seed=2", "vae", "vae"),
+        ("vlk@training_seed=2", "autoencoder", "autoencoder"),
+        ("density@training_seed=2", "wgan", "wgan"),
+    ],
+)
+def test_a_replicate_of_a_method_uses_one_training_of_each_replicated_model(user, role, expected):
+    assert load(training_seeds=[1, 2, 3]).model(user, role) == expected
+
+
+def test_which_models_are_replicated_is_a_setting():
+    experiment = load(training_seeds=[1, 2], replicated=["ddu", "density", "vae"])
+    assert experiment.model("revise@training_seed=2", "classifier") == "plain"
+    assert experiment.model("revise@training_seed=2", "vae") == "vae@training_seed=2"
+    assert experiment.trained == [*REGISTRY, "ddu@training_seed=2", "density@training_seed=2", "vae@training_seed=2"]
+
+
+def test_each_replicate_has_its_answers_and_scores_and_everything_else_is_there_once():
+    single, double = load(methods=["deduce", "jsma"]), load(methods=["deduce", "jsma"], training_seeds=[1, 2])
+    assert double.replicates == ["deduce", "jsma", "deduce@training_seed=2", "jsma@training_seed=2"]
+    more = set(double.artifact_names) - set(single.artifact_names)
+    assert set(single.artifact_names) < set(double.artifact_names)
+    assert more == {
+        f"{kind}/{method}@training_seed=2/{seed}.npz"
+        for kind in ("counterfactuals", "realism")
+        for method in ("deduce", "jsma")
+        for seed in (1, 2)
+    } | {f"models/{model}@training_seed=2.csv" for model in ("ddu", "plain", "density")}
+    # One training has the names of the config, whatever its seed.
+    assert contents(load(training_seeds=[7])) == contents(EXPERIMENT)
+
+
+@pytest.mark.parametrize(
+    "config, message",
+    [
+        ({"replicated": ["ddu"]}, "'replicated' has ddu, so it needs density, which is made from it"),
+        ({"ddu": {"training_seed": 2}}, "'ddu.training_seed' cannot be set: 'training_seeds' has its seeds"),
+        ({"replicated": ["dud"]}, "'replicated.*' is 'dud'; allowed: .*did you mean 'ddu'"),
+        ({"training_seeds": []}, "'training_seeds' is .*a list that is not empty"),
+        ({"training_seeds": [1, 1]}, "'training_seeds' is .*a list without repetitions"),
+        ({"training_seed": 2}, "unknown key 'training_seed'; did you mean 'training_seeds'"),
+    ],
+)
+def test_a_mistake_about_replicates_is_one_sentence(config, message):
+    with pytest.raises(InputError, match=message):
+        load(**config)
+
+
+def test_artefacts_that_are_older_than_replicates_are_of_one_training(tmp_path):
+    folder = make_folder(tmp_path / "stored")
+    manifest = Bundle(folder).manifest
+    for key in ("training_seeds", "replicated"):
+        del manifest["config"][key]
+    seal(folder, files(folder), manifest | {"config": manifest["config"] | {"training_seed": 4}})
+    experiment = load(artifacts=str(folder))
+    assert experiment.config["training_seeds"] == [4] and experiment.replicates == ["deduce", "jsma", "revise"]
 
 
 # --- sweeps and comparisons

@@ -43,7 +43,7 @@ def table(imported) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def tests(table) -> pd.DataFrame:
-    return statistics.tests(table[["method", "seed", "image", "target", "found", "agan", "l0", "l1"]])
+    return statistics.tests(table[["method", *summary.PAIR, "found", "agan", "l0", "l1"]])
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,8 @@ from deduce.errors import InputError
 from deduce.variants import base, configured, overrides, sections, variant
 
 CONFIG = {
-    "training_seed": 1,
+    "training_seeds": [3, 4],
+    "replicated": ["ddu"],
     "jsma": {"step_size": 0.2, "pixels_per_step": 1, "classifier": "plain"},
     "ddu": {"width": 8, "coefficient": 4},
     "vae": {"latent": 32, "training_seed": 7},
@@ -36,8 +37,9 @@ def test_a_variant_has_its_settings_in_its_name(name, settings, expected):
         ("jsma", {"step_size": 0.2, "pixels_per_step": 1}),
         ("jsma", {"ddu.coefficient": 4, "ddu.width": 8}),
         ("ddu", {"width": 8}),
-        ("ddu", {"training_seed": 1}),
-        ("jsma", {"ddu.training_seed": 1, "vae.training_seed": 7}),
+        ("ddu", {"training_seed": 3}),
+        ("jsma", {"training_seed": 3}),
+        ("jsma", {"ddu.training_seed": 3, "vae.training_seed": 7}),
     ],
 )
 def test_what_equals_the_config_has_the_plain_name(name, settings):
@@ -54,11 +56,12 @@ def test_only_what_differs_from_the_config_is_named_in_one_order():
     assert variant("jsma", dict(reversed(settings.items())), CONFIG) == "jsma@batch_size=7,step_size=0.1"
 
 
-def test_a_model_without_a_training_seed_has_the_experiments():
-    assert configured(CONFIG, "ddu", "training_seed") == 1
-    assert configured(CONFIG, "jsma", "ddu.training_seed") == 1
-    assert configured(CONFIG, "vae", "training_seed") == 7
+def test_a_method_and_a_replicated_model_have_the_first_training_seed_and_a_shared_model_its_own():
+    assert configured(CONFIG, "ddu", "training_seed") == configured(CONFIG, "jsma", "training_seed") == 3
+    assert configured(CONFIG, "jsma", "ddu.training_seed") == 3
+    assert configured(CONFIG, "vae", "training_seed") == 7 and configured(CONFIG, "wgan", "training_seed") == 1
     assert variant("vae", {"training_seed": 1}, CONFIG) == "vae@training_seed=1"
+    assert variant("jsma", {"training_seed": 4}, CONFIG) == "jsma@training_seed=4"
 
 
 @pytest.mark.parametrize("value", ["a/b", "a b", "a,b", "a=b", "a@b", "", [1, 2]])

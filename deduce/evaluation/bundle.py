@@ -23,7 +23,7 @@ from deduce.provenance import versions
 
 SUMS, MANIFEST = "SHA256SUMS", "manifest.json"
 # The keys of the config that evaluating artefacts needs; the others may come from any version of this project.
-DESCRIBED = ("name", "dataset", "seeds", "images_per_seed", "methods")
+DESCRIBED = ("name", "dataset", "seeds", "images_per_seed", "methods", "training_seeds", "replicated")
 SUM_LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 
 
@@ -83,6 +83,9 @@ class Bundle:
         try:
             self.manifest = json.loads(first[MANIFEST])
             self.config: dict[str, Any] = dict(self.manifest["config"])
+            # Artefacts that are older than these keys are of one training.
+            single = {"training_seeds": [self.config.pop("training_seed", 1)], "replicated": []}
+            self.config = single | self.config
             for key in DESCRIBED:
                 self.config[key]
         except (ValueError, KeyError, TypeError) as error:

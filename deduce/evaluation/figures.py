@@ -22,6 +22,7 @@ from deduce.artifacts import atomic
 from deduce.evaluation import paper, statistics, summary, tables
 from deduce.evaluation.metrics import METRICS, THRESHOLDS
 from deduce.evaluation.run import Run
+from deduce.variants import base
 
 PALETTE = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000"]
 MARKERS = ["o", "s", "^", "D", "v", "P", "X", "*"]
@@ -107,7 +108,7 @@ def _examples(run: Run, preferred: list[tuple[int, int]], methods: Iterable[str]
     """Pairs of the first test set as titles, and named rows of images: originals and each method's counterfactuals."""
     pairs = run.pairs(run.first_seed)
     place = {pair: row for row, pair in enumerate(zip(pairs.image.tolist(), pairs.target.tolist(), strict=True))}
-    rows = [place[pair] for pair in tables.choose_pairs(run.results, preferred)]
+    rows = [place[pair] for pair in tables.choose_pairs(run.first_training, preferred)]
     images: list[tuple[str, list]] = [("original", list(pairs.original[rows]))]
     for method in methods:
         shard = run.shard(method, run.first_seed)
@@ -313,11 +314,14 @@ def feature_map(run: Run) -> Figure:
 
 
 def training(run: Run) -> Figure:
-    """One row per model that was trained in epochs, one panel per recorded quantity."""
-    records = {model: record for model, record in run.records.items() if "epoch" in record}
+    """One row per model that was trained in epochs, one panel per recorded quantity; a line for each training."""
+    records: dict[str, list[pd.DataFrame]] = {}
+    for model, record in run.records.items():
+        if "epoch" in record:
+            records.setdefault(base(model), []).append(record)
     panels: dict[str, dict[str, list[str]]] = {model: {} for model in records}
-    for model, record in records.items():
-        for name in record.columns.drop(["epoch", "seconds"], errors="ignore"):
+    for model, trainings in records.items():
+        for name in trainings[0].columns.drop(["epoch", "seconds"], errors="ignore"):
             panels[model].setdefault(name.removeprefix("validation_"), []).append(name)
     rows, columns = max(len(panels), 1), max(map(len, panels.values()), default=1)
     figure = plt.figure(figsize=(3 * columns, 2.1 * rows))
@@ -326,8 +330,10 @@ def training(run: Run) -> Figure:
             axis = figure.add_subplot(rows, columns, line * columns + column)
             for name, colour in zip(names, PALETTE, strict=False):
                 label = "validation" if name.startswith("validation_") else "training"
-                axis.plot(records[model]["epoch"], records[model][name], marker=".", color=colour, label=label)
-            axis.set_xlim(0.5, records[model]["epoch"].max() + 0.5)
+                for number, record in enumerate(records[model]):
+                    look = {"label": label} if number == 0 else {"alpha": 0.4}
+                    axis.plot(record["epoch"], record[name], marker=".", color=colour, **look)
+            axis.set_xlim(0.5, records[model][0]["epoch"].max() + 0.5)
             axis.set_title(f"{model}: {quantity.replace('_', ' ')}", fontsize=9)
             axis.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
             axis.tick_params(labelsize=8)

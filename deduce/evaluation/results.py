@@ -1,4 +1,4 @@
-"""The results table: one row per method, test set, image and target, made from checked shards and scores."""
+"""The results table: one row per method, training, test set, image and target, made from checked shards and scores."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,13 +8,23 @@ import numpy as np
 import pandas as pd
 
 from deduce.evaluation.metrics import SCORES, distances
+from deduce.evaluation.summary import PAIR
 from deduce.shards import ContractError, Pairs, Scores, Shard
+from deduce.variants import base
 
-KEYS = ["method", "seed", "image", "target"]
+KEYS = ["method", *PAIR]
 REFERENCES = ["kind", "seed", "image", "agan"]
 
 
-def rows(method: str, seed: int | str, pairs: Pairs, shard: Shard, scores: Scores | None, where: str) -> pd.DataFrame:
+def rows(
+    method: str,
+    seed: int | str,
+    pairs: Pairs,
+    shard: Shard,
+    scores: Scores | None,
+    where: str,
+    training_seed: int = 1,
+) -> pd.DataFrame:
     """One shard's rows of the results table; fails, naming `where`, unless the shard answers these pairs.
 
     Scores are optional: their columns are empty where realism was not measured.
@@ -25,6 +35,7 @@ def rows(method: str, seed: int | str, pairs: Pairs, shard: Shard, scores: Score
     scored = {} if scores is None else scores.values
     display_name = shard.metadata.get("display_name", method)
     columns: dict[str, Any] = {"method": method, "display_name": display_name, "seed": seed}
+    columns |= {"training_seed": training_seed}
     columns |= {name: getattr(shard, name) for name in ("image", "label", "target", "found")}
     columns |= distances(pairs.original, shard.counterfactual)
     columns |= {name: scored[name].astype(float) if name in scored else np.nan for name in SCORES}
@@ -62,32 +73,39 @@ def references(kind: str, seed: int, scores: Scores) -> pd.DataFrame:
 
 
 def collect(
-    pairs: list[str], shards: list[str], scores: list[str], settings: dict[str, dict[str, Any]]
+    pairs: list[str],
+    shards: list[str],
+    scores: list[str],
+    settings: dict[str, dict[str, Any]],
+    training_seeds: dict[str, int],
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The results table and the reference scores, from shards and scores `METHOD/SEED.npz` and pairs `SEED.npz`.
+    """The results table and the reference scores, from shards and scores `REPLICATE/SEED.npz` and pairs `SEED.npz`.
 
-    `settings` is by method, in the order of the table. Scores in folders of other names are of reference images.
+    A replicate is a method with the models of one training; `settings` and `training_seeds` are by replicate, with the
+    methods in the order of the table. Scores in folders of other names are of reference images.
     """
     pairs_of = {Path(path).stem: Pairs.load(path) for path in pairs}
     score_files = {(Path(path).parent.name, Path(path).stem): path for path in scores}
     parts = []
-    for method, expected in settings.items():
-        loaded = {path: Shard.load(path) for path in shards if Path(path).parent.name == method}
+    for replicate, expected in settings.items():
+        loaded = {path: Shard.load(path) for path in shards if Path(path).parent.name == replicate}
         check_settings(loaded, expected)
         for path, shard in loaded.items():
             seed, scored = Path(path).stem, None
-            if file := score_files.get((method, seed)):
+            if file := score_files.get((replicate, seed)):
                 scored = Scores.load(file)
                 scored.scores(shard, file)
-            parts.append(rows(method, int(seed), pairs_of[seed], shard, scored, path))
+            named = base(replicate), int(seed), pairs_of[seed]
+            parts.append(rows(*named, shard, scored, path, training_seeds[replicate]))
     kinds = {key: path for key, path in score_files.items() if key[0] not in settings}
     scored_references = [references(kind, int(seed), Scores.load(path)) for (kind, seed), path in kinds.items()]
-    return order(pd.concat(parts), settings), pd.concat(scored_references or [pd.DataFrame(columns=REFERENCES)])
+    table = order(pd.concat(parts), map(base, settings))
+    return table, pd.concat(scored_references or [pd.DataFrame(columns=REFERENCES)])
 
 
 def order(table: pd.DataFrame, methods: Iterable[str]) -> pd.DataFrame:
-    """Sorted by method (in the order of the config), test set, image and target: the same bytes on every run."""
-    rank = {method: position for position, method in enumerate(methods)}
+    """Sorted by method (in the order of the config) and pair: the same bytes on every run."""
+    rank = {method: position for position, method in enumerate(dict.fromkeys(methods))}
     return table.sort_values(KEYS, key=lambda column: column.map(rank) if column.name == "method" else column)
 
 

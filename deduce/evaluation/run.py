@@ -25,7 +25,7 @@ class Run:
     artifacts: Mapping[str, Any]
     mode: str = "run"  # or "artifacts" or "published"
 
-    # One row per method, test set, image and target.
+    # One row per method, training, test set, image and target.
     results = cached_property(lambda self: results.read(self._files("results")[0]))
     # Realism of the original images and their reconstructions: kind, seed, image, agan.
     references = cached_property(lambda self: pd.read_csv(self._files("references")[0]))
@@ -62,6 +62,11 @@ class Run:
     @property
     def first_seed(self) -> str:
         return str(self.experiment["seeds"][0])
+
+    @cached_property
+    def first_training(self) -> pd.DataFrame:
+        """The results with the models of the first training: those that pictures and single pairs are shown of."""
+        return self.results[self.results["training_seed"] == self.experiment["training_seeds"][0]]
 
     @cached_property
     def names(self) -> dict[str, str]:

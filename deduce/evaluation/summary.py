@@ -5,7 +5,8 @@ from scipy import stats
 
 from deduce.evaluation.metrics import PAPER, THRESHOLDS, threshold_column
 
-PAIR = ["seed", "image", "target"]
+QUESTION = ["seed", "image", "target"]  # a test set, one of its images, and the class that it should have
+PAIR = ["training_seed", *QUESTION]  # a question about the models of one training
 
 
 def common(table: pd.DataFrame, methods: list[str] | None = None) -> pd.Series:

@@ -9,4 +9,6 @@ PUBLISHED: dict[str, Any] = {
     "methods": ["deduce", "jsma", "vlk", "revise"],
     "seeds": [1, 2, 3, 4, 5],
     "images_per_seed": 100,
+    "training_seeds": [1],  # one training of each model, whose seed is not known
+    "replicated": [],
 }

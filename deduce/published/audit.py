@@ -60,7 +60,7 @@ def findings(
 
 def _among(table: pd.DataFrame, others: pd.DataFrame) -> np.ndarray:
     """Row mask: whether `others` has a row of the same method and pair."""
-    rows, other_rows = (pd.MultiIndex.from_frame(frame[["method", *summary.PAIR]]) for frame in (table, others))
+    rows, other_rows = (pd.MultiIndex.from_frame(frame[["method", *summary.QUESTION]]) for frame in (table, others))
     return rows.isin(other_rows)
 
 

@@ -26,15 +26,18 @@ def sentences(results: pd.DataFrame, claims: pd.DataFrame, references: pd.DataFr
 
 
 def _success(results: pd.DataFrame, names: Names) -> str:
-    pairs = results[summary.PAIR].drop_duplicates()
+    pairs = results[summary.QUESTION].drop_duplicates()
     images, sets = len(pairs[["seed", "image"]].drop_duplicates()), pairs["seed"].nunique()
+    trainings = results["training_seed"].nunique()
+    replicated = f", and {trainings} trainings of the classifiers" if trainings > 1 else ""
     rate = 100 * results.groupby("method", sort=False)["found"].mean()
     subject, *others = names
     rates = [f"{names[other]} {_percent(rate[other])}" for other in others]
     comparison = "; " * bool(others) + " and ".join(filter(None, [", ".join(rates[:-1]), *rates[-1:]]))
     return (
-        f"Asked for {len(pairs):,} counterfactuals ({images} images in {sets} test set{'s' * (sets > 1)}, each with "
-        f"{len(pairs) / images:.3g} targets), {names[subject]} found {_percent(rate[subject])}{comparison}."
+        f"Asked for {trainings * len(pairs):,} counterfactuals ({images} images in {sets} test set{'s' * (sets > 1)}, "
+        f"each with {len(pairs) / images:.3g} targets{replicated}), {names[subject]} found {_percent(rate[subject])}"
+        f"{comparison}."
     )
 
 
@@ -100,7 +103,7 @@ def realism_note(sanity: pd.DataFrame) -> str:
 
 def scale_note(results: pd.DataFrame, experiment: Mapping[str, Any]) -> str:
     """How the size of a run on the paper's dataset compares with the paper's; empty if it is not smaller."""
-    pairs = len(results[summary.PAIR].drop_duplicates())
+    pairs = len(results[summary.QUESTION].drop_duplicates())
     classes = len(DATASETS[PUBLISHED["dataset"]].classes)
     full = len(PUBLISHED["seeds"]) * PUBLISHED["images_per_seed"] * (classes - 1)
     if pairs >= full:

@@ -43,7 +43,8 @@ class Packet:
 def test_sets(run: Run) -> Iterator[TestSet]:
     for seed in map(str, run.experiment["seeds"]):
         shards = {method: run.shard(method, seed) for method in run.methods}
-        yield TestSet(int(seed), run.pairs(seed), shards, run.results[run.results["seed"] == int(seed)])
+        results = run.first_training[run.first_training["seed"] == int(seed)]
+        yield TestSet(int(seed), run.pairs(seed), shards, results)
 
 
 def packets(sets: Iterable[TestSet], limit: int = LIMIT) -> list[Packet]:

@@ -18,7 +18,7 @@ from deduce.evaluation import paper
 from deduce.evaluation.catalogue import SECTIONS
 from deduce.evaluation.metrics import METRICS, PAPER
 from deduce.evaluation.run import Run
-from deduce.evaluation.summary import PAIR
+from deduce.evaluation.summary import QUESTION
 from deduce.evaluation.tables import choose_pairs, frame_table
 from deduce.provenance import versions
 from deduce.report import answer, gallery
@@ -81,9 +81,10 @@ def context(data: PageData) -> dict[str, Any]:
         "realism_note": answer.realism_note(data.frame("sanity")),
         "facts": {
             "methods": len(names),
+            "trainings of each classifier": results["training_seed"].nunique(),
             "test sets": results["seed"].nunique(),
             "images": len(results.groupby(["seed", "image"])),
-            "image–target pairs": f"{len(results.groupby(PAIR)):,}",
+            "image–target pairs": f"{len(results.groupby(QUESTION)):,}",
             "counterfactuals found": f"{results['found'].sum():,} of {len(results):,}",
         },
         "texts": {name: {kind: files[kind].decode() for kind in COPIED} for name, files in tables.items()},
@@ -162,7 +163,7 @@ def _gallery_facts(run: Run) -> dict[str, Any]:
         "methods": run.names,
         "metrics": {name: METRICS[name].text for name in metrics},
         "decimals": {name: 0 if name in whole else METRICS[name].decimals for name in metrics},
-        "example": _example(run.results, next(iter(run.names))),
+        "example": _example(run.first_training, next(iter(run.names))),
         "classes": list(run.dataset.classes),
     }
 
