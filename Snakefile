@@ -64,9 +64,7 @@ include: "rules/published.smk"
 
 
 onstart:
-    for message in fetch.repair("results/data", config) if EXPERIMENT.mode == RUN else []:
-        print(message, file=sys.stderr)
-    save_json(f"results/{EXPERIMENT.name}/config.json", config)  # what these results are of, from the first minute
+    begin_run()
 
 
 onerror:

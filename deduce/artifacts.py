@@ -1,15 +1,29 @@
-"""The one place that writes and reads artefacts. Files are written whole or not at all, and loading runs no code."""
+"""The one place that writes and reads artefacts. Files are written whole or not at all, and loading runs no code.
+
+The digest of every file that a job has made is recorded in a hidden folder beside the file. A job that reads the file
+verifies it first: a byte that changed on the disk is named, not averaged in.
+"""
 
 import contextlib
+import errno
+import functools
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from deduce.errors import InputError
+
+UNFINISHED = ".unfinished-"  # how the names of temporary files begin
+RECORDS = ".sha256"  # the folder of the recorded digests, in the format of `sha256sum`
+# What a disk or its permissions refuse, whatever the program does.
+REFUSED = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM}
 
 
 @contextlib.contextmanager
@@ -19,12 +33,13 @@ def atomic(path: str | Path) -> Iterator[Path]:
     A crash, a kill or a full disk leaves the old file or none, never half of a new one.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # The suffix is kept because numpy and matplotlib choose the format by it.
-    handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
+    temporary = None
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # The suffix is kept because numpy and matplotlib choose the format by it.
+        handle, name = tempfile.mkstemp(prefix=f"{UNFINISHED}{path.stem[:100]}-", suffix=path.suffix, dir=path.parent)
+        os.close(handle)
+        temporary = Path(name)
         yield temporary
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
@@ -32,13 +47,72 @@ def atomic(path: str | Path) -> Iterator[Path]:
         os.umask(mask)
         temporary.chmod(0o666 & ~mask)  # mkstemp and safetensors make files private
         temporary.replace(path)
+    except Exception as error:
+        if reason := refusal(error, path.parent):
+            raise InputError(f"{path}: cannot be written: {reason}.") from error
+        raise
     finally:
-        temporary.unlink(missing_ok=True)
+        if temporary:
+            temporary.unlink(missing_ok=True)
+
+
+def refusal(error: BaseException, folder: Path) -> str:
+    """Why the disk refused a file in `folder`, in a few words; empty if `error` has another reason."""
+    if isinstance(error, OSError) and error.errno in REFUSED:
+        return os.strerror(error.errno).lower()
+    # Libraries that write by themselves report a full disk in their own ways.
+    try:
+        full = shutil.disk_usage(folder).free < 4096
+    except OSError:
+        return ""
+    return os.strerror(errno.ENOSPC).lower() if full and not isinstance(error, InputError) else ""
+
+
+def remove_unfinished(folder: str | Path) -> None:
+    """Delete the temporary files that killed jobs left. Nobody may be writing below the folder."""
+    for path in Path(folder).rglob(f"{UNFINISHED}*"):
+        path.unlink(missing_ok=True)
 
 
 def sha256(path: str | Path) -> str:
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _record_of(path: Path) -> Path:
+    return path.parent / RECORDS / path.name
+
+
+def record(path: str | Path) -> None:
+    """Remember the digest of a file that was just made."""
+    path = Path(path)
+    save_sums(_record_of(path), {f"../{path.name}": sha256(path)})
+
+
+def forget(path: str | Path) -> None:
+    """Drop the digest of a file that is about to be made again."""
+    _record_of(Path(path)).unlink(missing_ok=True)
+
+
+def verify(path: str | Path) -> None:
+    """An `InputError` if a file is not what was recorded when it was made; a file without a record passes."""
+    path = Path(path)
+    try:
+        status = path.stat()
+        recorded = _record_of(path).read_text(encoding="utf-8", errors="replace")[:64]
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    if _digest(path, status.st_ino, status.st_mtime_ns, status.st_size) != recorded:
+        raise InputError(
+            f"{path}: is damaged or was changed: its SHA-256 is not the one recorded when it was made. "
+            f"`rm '{path}'`, and the same command again, makes it anew."
+        )
+
+
+@functools.cache
+def _digest(path: Path, inode: int, modified: int, size: int) -> str:
+    """The SHA-256 of a file, computed once in a process while the file stays the same."""
+    return sha256(path)
 
 
 def save_text(path: str | Path, text: str) -> None:
@@ -67,4 +141,10 @@ def save_sums(path: str | Path, sums: Mapping[str, str]) -> None:
 
 
 def load_json(path: str | Path) -> Any:
-    return json.loads(Path(path).read_text())
+    """The content of a JSON file; a file that is broken in any way raises an `InputError` that names it."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise
+    except (ValueError, RecursionError, OSError) as error:
+        raise InputError(f"{path}: not a readable JSON file ({error})") from None

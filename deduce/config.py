@@ -2,6 +2,7 @@
 
 import copy
 import difflib
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,25 @@ def available_methods(root: Path) -> list[str]:
     return sorted(path.stem for path in (root / "rules" / "methods").glob("[!_]*.smk"))
 
 
-def schema(root: Path, methods: Iterable[str]) -> dict[str, Any]:
-    """The whole schema: `config.schema.yaml`, each method's fragment, and the names that the registries know."""
+# A whole number is not `3.0`, and no number is NaN or infinite.
+TYPES = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(
+    {
+        "integer": lambda checker, value: isinstance(value, int) and not isinstance(value, bool),
+        "number": lambda checker, value: (
+            not isinstance(value, bool)
+            and (isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)))
+        ),
+    }
+)
+Validator = jsonschema.validators.extend(jsonschema.Draft202012Validator, type_checker=TYPES)
+LARGEST = 10**9  # of any number that the schema does not limit: more is a slip
+
+
+def schema(root: Path, methods: Iterable[str], pixels: int | None = None) -> dict[str, Any]:
+    """The whole schema: `config.schema.yaml`, each method's fragment, and the names that the registries know.
+
+    pixels: of the dataset's images, of which a step cannot change more.
+    """
     folder = root / "schemas"
     whole = yaml.safe_load((folder / "config.schema.yaml").read_text())
     properties = whole["properties"]
@@ -33,6 +51,8 @@ def schema(root: Path, methods: Iterable[str]) -> dict[str, Any]:
     for section in properties.values():
         if "classifier" in section.get("properties", {}):
             section["properties"]["classifier"]["enum"] = models.classifiers()
+        if pixels and "pixels_per_step" in section.get("properties", {}):
+            section["properties"]["pixels_per_step"]["maximum"] = pixels
     return whole
 
 
@@ -53,27 +73,37 @@ def complete(config: Any, default: Any) -> Any:
 
 def checked(config: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
     """`config`, or an `InputError` that names its first mistake."""
+    _check_sizes(config, "")
     # The shallowest mistake first: a mistake in a section makes those of its keys superfluous.
-    errors = sorted(jsonschema.Draft202012Validator(schema).iter_errors(config), key=lambda error: len(error.path))
+    errors = sorted(Validator(schema).iter_errors(config), key=lambda error: len(error.path))
     if errors:
         raise InputError(_sentence(errors[0]))
     return config
 
 
-def check_keys(path: str | Path) -> None:
-    """An `InputError` if a section of a file has a key twice: YAML's readers silently keep the last."""
+def _check_sizes(value: Any, key: str) -> None:
+    """An `InputError` if a number or a text anywhere in a config is absurdly large, or a key is not text."""
+    if isinstance(value, dict):
+        for name, part in value.items():
+            if not isinstance(name, str):
+                section = f" in '{key}'" if key else ""
+                raise InputError(f"config: the key {name!r}{section} is not text: write it in quotes.")
+            _check_sizes(part, f"{key}.{name}".lstrip("."))
+    elif isinstance(value, list):
+        for position, part in enumerate(value):
+            _check_sizes(part, f"{key}[{position}]")
+    elif isinstance(value, int) and abs(value) > LARGEST:
+        raise InputError(f"config: '{key}' is {_short(value)}; allowed: a number of at most {LARGEST:,}.")
+    elif isinstance(value, str) and len(value) > 10_000:
+        raise InputError(f"config: '{key}' is a text of {len(value)} characters; allowed: at most 10,000.")
 
-    def walk(node: yaml.Node | None, section: str) -> None:
-        if isinstance(node, yaml.MappingNode):
-            seen = set()
-            for key, value in node.value:
-                if key.value in seen:
-                    where = f"{path}, line {key.start_mark.line + 1}"
-                    raise InputError(f"{where}: '{section}{key.value}' is there already; put both under one key.")
-                seen.add(key.value)
-                walk(value, f"{section}{key.value}.")
 
-    walk(yaml.compose(Path(path).read_text()), "")
+def _short(value: Any) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # Python does not write out a number of thousands of digits
+        text = "a number of thousands of digits"
+    return text if len(text) <= 200 else f"{text[:200]}…"
 
 
 def typed(value: Any) -> Any:
@@ -82,7 +112,10 @@ def typed(value: Any) -> Any:
         return {key: typed(part) for key, part in value.items()}
     if isinstance(value, list):
         return [typed(part) for part in value]
-    return yaml.safe_load(value) if isinstance(value, str) else value
+    try:
+        return yaml.safe_load(value) if isinstance(value, str) else value
+    except (yaml.YAMLError, ValueError):
+        return value  # it is text; the schema says whether text will do
 
 
 def _sentence(error: jsonschema.ValidationError) -> str:
@@ -95,22 +128,32 @@ def _sentence(error: jsonschema.ValidationError) -> str:
     if error.validator == "enum":
         allowed = ", ".join(str(value) for value in error.validator_value)
         return (
-            f"config: '{key}' is {error.instance!r}; allowed: {allowed}"
+            f"config: '{key}' is {_short(error.instance)}; allowed: {allowed}"
             f"{_suggestion(error.instance, error.validator_value) or '.'}"
         )
     if error.validator == "required":
         return f"config: {error.message} in '{key or 'the config'}'."
     allowed = {
-        "type": f"a value of type {error.validator_value}",
         "minimum": f"at least {error.validator_value}",
         "maximum": f"at most {error.validator_value}",
+        "exclusiveMaximum": f"less than {error.validator_value}",
+        "maxLength": f"at most {error.validator_value} characters",
+        "maxItems": f"at most {error.validator_value} values",
+        "minProperties": "at least one key",
         "exclusiveMinimum": f"more than {error.validator_value}",
         "pattern": f"text that matches {error.validator_value}",
         "minItems": "a list that is not empty",
         "uniqueItems": "a list without repetitions",
     }.get(str(error.validator), f"{error.validator}: {error.validator_value}")
+    if error.validator == "type":
+        allowed = _type(error.validator_value, error.instance)
     about = error.schema.get("description", "") if isinstance(error.schema, dict) else ""
-    return f"config: '{key}' is {error.instance!r}; allowed: {allowed}.{' ' + about if about else ''}"
+    return f"config: '{key}' is {_short(error.instance)}; allowed: {allowed}.{' ' + about if about else ''}"
+
+
+def _type(allowed: Any, value: Any) -> str:
+    names = allowed if isinstance(allowed, str) else " or ".join(allowed)
+    return f"a value of type {names}" + (" that is finite" if isinstance(value, float) and "number" in names else "")
 
 
 def _suggestion(word: Any, known: Iterable[Any]) -> str:

@@ -72,8 +72,8 @@ class Dataset:
 
     def digests(self, root: str | Path) -> dict[str, str | None]:
         """The SHA-256 that each file must have: the declared one, or else the one recorded when it was fetched."""
-        lines = self.sums(root).read_text().splitlines() if self.sums(root).exists() else []
-        recorded = {Path(name).name: digest for digest, name in (line.split(maxsplit=1) for line in lines)}
+        lines = self.sums(root).read_text(errors="replace").splitlines() if self.sums(root).exists() else []
+        recorded = {Path(name).name: digest for digest, _, name in (line.partition("  ") for line in lines)}
         return {name: digest or recorded.get(name) for name, digest in self.files.items()}
 
     def read(self, root: str | Path, split: str) -> tuple[np.ndarray, np.ndarray | None]:

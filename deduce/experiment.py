@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from deduce.sweeps import Comparison, Sweep, check, declared_comparisons, declar
 from deduce.variants import TRAINING_SEED, base, configured, overrides, variant
 
 RUN, ARTIFACTS, PUBLICATION = "run", "artifacts", "published"
+MOST_JOBS = 20_000
 REFERENCES = ("original", "reconstruction")  # the images that realism scores are compared with
 
 
@@ -45,16 +47,22 @@ class Experiment:
             raise InputError(
                 f"rules/methods: no method can be called {min(reserved)!r}: it is reserved for references."
             )
+        if not isinstance(config, dict):
+            raise InputError("config: must be a mapping of keys to values, as config.yaml is.")
         config = configuration.complete(config, configuration.defaults(root))
+        everything = configuration.schema(root, methods)
+        modes = {key: config[key] for key in ("name", "artifacts", "published")}
+        configuration.checked(modes, {"properties": everything["properties"]})
         if config["published"]:
             if not (folder := Path(config["published"], "_testset_results")).is_dir():
                 raise InputError(f"{folder}: no such folder; `published` must name a clone of the authors' repository.")
             published = PUBLISHED | {"sweeps": validation.sweeps(config["published"])}
             experiment = cls(published, PUBLICATION, str(PUBLISHED["name"]), config["published"])
         elif config["artifacts"]:
-            experiment = cls._of_bundle(Bundle(config["artifacts"]), name)
+            experiment = cls._of_bundle(Bundle(config["artifacts"]), root, name)
         else:
-            schema = configuration.schema(root, methods)
+            configuration.checked(config, everything)
+            schema = configuration.schema(root, methods, prod(DATASETS[config["dataset"]].shape))
             experiment = cls(configuration.checked(config, schema), RUN, config["name"])
             experiment._check_names(schema, methods)
             return experiment
@@ -63,16 +71,23 @@ class Experiment:
         return experiment
 
     @classmethod
-    def _of_bundle(cls, bundle: Bundle, name: str | None) -> Experiment:
+    def _of_bundle(cls, bundle: Bundle, root: Path, name: str | None) -> Experiment:
+        bundle.check(configuration.schema(root, bundle.methods)["properties"])
         path, run = bundle.path.resolve(), Path("results", bundle.config["name"]).resolve()
         if name is None:  # what is made from a run's own artefacts goes beside the run, not over it
             name = bundle.config["name"] + ("-artifacts" if run in (path, *path.parents) else "")
-        if Path("results", name, "shards").exists():
+        if cls._is_run(Path("results", name)):
             raise InputError(f"results/{name} is a run of its own: choose another name, `--config name=…`.")
         stored = tuple(sorted(set(bundle.sums) - {MANIFEST}))
         experiment = cls(bundle.config, ARTIFACTS, name, str(bundle.path), stored)
         bundle.require(name for names in experiment.required.values() for name in names)
         return experiment
+
+    @staticmethod
+    def _is_run(folder: Path) -> bool:
+        """Whether results are a run's own: stored results always have a copy of their artefacts beside their tables."""
+        has = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+        return bool(has & {"shards", "pairs", "models"}) or ("tables" in has and "artifacts" not in has)
 
     def _check_names(self, schema: dict[str, Any], methods: Iterable[str]) -> None:
         """Fails if the config names something that does not exist, or gives a name twice."""
@@ -84,6 +99,8 @@ class Experiment:
                 if name not in (known := models.classifiers()):
                     raise InputError(f"config: '{method}.{key}' is {name!r}; allowed: {', '.join(known)}.")
             self.settings(confirming)  # fails if it names a setting that the model does not have
+        if (jobs := len(self.methods) * len(self.seeds) * self.config["shards_per_seed"]) > MOST_JOBS:
+            raise InputError(f"config: {jobs} jobs for the test sets are too many to plan; lower 'shards_per_seed'.")
         taken = {entry.name for entry in (*catalogue.TABLES, *catalogue.FIGURES)}
         for kind, items in (("sweep", self.sweeps), ("comparison", self.comparisons)):
             for item in items.values():

@@ -6,6 +6,7 @@ A *sweep* is one method with some settings varied, of its own or of the models t
 
 import itertools
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -16,8 +17,9 @@ from deduce.errors import InputError
 from deduce.pairs import SAMPLE, VALIDATION
 from deduce.variants import sections, variant
 
+MOST_POINTS = 1000  # of a sweep
 OWN = "own"  # in place of sweeps to compare on: every point over the pairs that it found
-NAME = re.compile(r"[a-z][a-z0-9_]*")
+NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
 @dataclass(frozen=True)
@@ -117,13 +119,16 @@ def check(sweep: Sweep, config: Mapping[str, Any], schema: Mapping[str, Any], mo
 
 def _check_name(kind: str, name: str) -> None:
     if not NAME.fullmatch(name):
-        raise InputError(f"config: the {kind} '{name}' needs a name of small letters, digits and underscores.")
+        rule = "at most 64 small letters, digits and underscores, and begins with a letter"
+        raise InputError(f"config: {kind} '{str(name)[:100]}': the name of a {kind} has {rule}.")
 
 
 def _sweep(name: str, section: Mapping[str, Any], config: Mapping[str, Any]) -> Sweep:
     method = section["method"]
     axes = [_axis(key, values) for key, values in section["vary"].items() if values is not None]
-    points = []
+    points: list[Point] = []
+    if (count := math.prod(map(len, axes))) > MOST_POINTS:
+        raise InputError(f"has {count} points; allowed: at most {MOST_POINTS}.")
     for choice in itertools.product(*axes):
         keys = [key for _, settings in choice for key in settings]
         if twice := {key for key in keys if keys.count(key) > 1}:

@@ -1,10 +1,13 @@
 """How every script of the workflow starts: it imports `snakemake` from here before anything heavy.
 
-The import obeys the rule's `threads`, and sends messages and crashes to the rule's log and to the console.
+The import obeys the rule's `threads`, sends messages and crashes to the rule's log and to the console, and verifies the
+rule's input. When the script has succeeded, the digests of its output are recorded.
 """
 
+import atexit
 import logging
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -14,26 +17,52 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # `import deduc
 for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"):
     os.environ[variable] = str(snakemake.threads)
 
-Path(snakemake.log[0]).parent.mkdir(parents=True, exist_ok=True)
-logging.basicConfig(
-    level=logging.INFO,
-    format="%(asctime)s %(levelname)s %(message)s",
-    datefmt="%H:%M:%S",
-    handlers=[logging.FileHandler(snakemake.log[0], mode="w"), logging.StreamHandler()],
-    force=True,
-)
-logging.getLogger("fontTools").setLevel(logging.WARNING)  # silence font-subsetting logs
+from deduce import artifacts, lock  # noqa: E402
+from deduce.errors import InputError  # noqa: E402
+
 log = logging.getLogger(snakemake.rule)
 
 
 def crash(kind, error, traceback) -> None:
-    from deduce.errors import InputError
-
-    # A broken input is for the user to mend and needs one sentence; any other error needs its traceback.
+    atexit.unregister(record)
+    if issubclass(kind, KeyboardInterrupt):
+        return
+    # A broken input or a full disk is for the user to mend and needs one sentence; any other error needs its traceback.
     if issubclass(kind, InputError):
         log.error("%s", error)
+    elif reason := artifacts.refusal(error, Path(snakemake.log[0]).parent):
+        log.error("%s: cannot be written: %s.", getattr(error, "filename", None) or snakemake.output[0], reason)
     else:
         log.critical("the script crashed", exc_info=(kind, error, traceback))
 
 
+def terminate(number, frame) -> None:
+    atexit.unregister(record)
+    sys.exit(128 + number)  # unlike the signal's own action, this removes temporary files
+
+
+def record() -> None:
+    for path in map(Path, snakemake.output):
+        if path.is_file():
+            artifacts.record(path)
+
+
 sys.excepthook = crash
+logging.raiseExceptions = False  # a log on a full disk is not worth a traceback for each line
+logging.basicConfig(
+    level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", datefmt="%H:%M:%S",
+    handlers=[logging.StreamHandler()], force=True,
+)  # fmt: skip
+Path(snakemake.log[0]).parent.mkdir(parents=True, exist_ok=True)
+file_handler = logging.FileHandler(snakemake.log[0], mode="w")
+file_handler.setFormatter(logging.root.handlers[0].formatter)
+logging.root.addHandler(file_handler)
+logging.getLogger("fontTools").setLevel(logging.WARNING)  # silence font-subsetting logs
+
+signal.signal(signal.SIGTERM, terminate)
+lock.join()
+for path in snakemake.output:
+    artifacts.forget(path)
+for path in snakemake.input:
+    artifacts.verify(path)
+atexit.register(record)

@@ -7,7 +7,8 @@ import pytest
 import yaml
 from reference_pages import catalogue, configuration
 
-from deduce.config import available_methods, check_keys, checked, complete, defaults, schema, typed
+from deduce.config import available_methods, checked, complete, defaults, schema, typed
+from deduce.config_files import check_file
 from deduce.errors import InputError
 from deduce.experiment import Experiment
 
@@ -146,10 +147,10 @@ def test_lists_and_sections_of_the_command_line_hold_numbers():
 
 
 def test_a_repeated_key_is_an_error(tmp_path):
-    check_keys(ROOT / "config.yaml")
+    check_file(ROOT / "config.yaml")
     (tmp_path / "twice.yaml").write_text("sweeps:\n  mine: {method: jsma}\nname: x\nsweeps: {}\n")
     with pytest.raises(InputError, match=r"twice.yaml, line 4: 'sweeps' is there already"):
-        check_keys(tmp_path / "twice.yaml")
+        check_file(tmp_path / "twice.yaml")
     (tmp_path / "deeper.yaml").write_text("deduce: {momentum: 0, momentum: 1}\n")
     with pytest.raises(InputError, match=r"line 1: 'deduce.momentum' is there already"):
-        check_keys(tmp_path / "deeper.yaml")
+        check_file(tmp_path / "deeper.yaml")

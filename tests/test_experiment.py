@@ -1,5 +1,6 @@
 """The experiment: one object that answers the rules' questions, from the config alone."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -215,7 +216,7 @@ def test_a_sweep_over_any_setting_of_a_model_is_a_config_edit(method, vary, role
         ({"sweeps": {"mine": {"method": "jsma", "vary": {"gan.width": [1]}}}}, "'gan.width' cannot be varied for jsma"),
         ({"sweeps": {"mine": {"method": "jsma", "vary": {"plain.widht": [1]}}}}, "unknown key 'plain.widht'"),
         ({"sweeps": {"mine": {"method": "jsma", "vary": {"plain.width": ["a"]}}}}, "'plain.width' is 'a'; allowed"),
-        ({"sweeps": {"Mine": {"method": "jsma", "vary": {"step_size": [1]}}}}, "the sweep 'Mine' needs a name"),
+        ({"sweeps": {"Mine": {"method": "jsma", "vary": {"step_size": [1]}}}}, "sweep 'Mine': the name of a sweep has"),
         ({"methods": ["jsam"]}, "did you mean 'jsma'"),
         ({"jsma": {"classifier": "wgan"}}, "'jsma.classifier' is 'wgan'; allowed: ddu, plain"),
         ({"jsma": {"confirm_by": "wgan"}}, "'jsma.confirm_by' is 'wgan'; allowed: ddu, plain"),
@@ -338,8 +339,13 @@ def test_what_is_made_from_a_runs_own_artefacts_goes_beside_the_run(tmp_path, mo
     elsewhere = make_folder(tmp_path / "elsewhere/stored")
     with pytest.raises(InputError, match="results/stored is a run of its own"):
         load(artifacts=str(elsewhere))
-    (run / "shards").rmdir()
+    shutil.rmtree(run)
+    (run / "artifacts").mkdir(parents=True)  # made from artefacts earlier
+    (run / "tables").mkdir()
     assert load(artifacts=str(elsewhere)).name == "stored"
+    (run / "artifacts").rmdir()  # the tables of a run, whatever else of it was deleted
+    with pytest.raises(InputError, match="results/stored is a run of its own"):
+        load(artifacts=str(elsewhere))
 
 
 def test_published_results_are_the_authors(tmp_path):

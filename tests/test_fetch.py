@@ -156,7 +156,7 @@ def test_a_full_disk_moves_on_to_the_next_source(origin, tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(module.shutil, "copyfileobj", full)
-    with pytest.raises(InputError, match="No space left on device.*No space left on device"):
+    with pytest.raises(InputError, match="no space left on device.*no space left on device"):
         fetch(TOY, [f"folder:{origin}", f"folder:{origin}"], tmp_path / "data")
     assert list(TOY.raw(tmp_path / "data").iterdir()) == []
 

@@ -5,6 +5,7 @@ versions, host and command.
 """
 
 import gzip
+import hashlib
 import io
 import json
 import os
@@ -18,12 +19,15 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from deduce.artifacts import atomic, save_sums, save_text, sha256
+from deduce.config import checked
 from deduce.errors import InputError
 from deduce.provenance import versions
 
 SUMS, MANIFEST = "SHA256SUMS", "manifest.json"
 # The keys of the config that evaluating artefacts needs; the others may come from any version of this project.
 DESCRIBED = ("name", "dataset", "seeds", "images_per_seed", "methods", "training_seeds", "replicated")
+CHECKED = (*DESCRIBED, "sweeps", "comparisons", "shards_per_seed")
+CHANGED = f"its SHA-256 is not the one in {SUMS}: the file was damaged or changed"
 SUM_LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 
 
@@ -48,7 +52,7 @@ def seal(folder: str | Path, names: Iterable[str], manifest: dict[str, Any]) -> 
 
 def pack(folder: str | Path, destination: str | Path) -> None:
     """One `.tar.gz` of a sealed folder: the same bytes at any time, on any machine."""
-    folder = Path(folder)
+    folder, bundle = Path(folder), Bundle(folder)
     with (
         atomic(destination) as temporary,
         temporary.open("wb") as raw,
@@ -56,11 +60,14 @@ def pack(folder: str | Path, destination: str | Path) -> None:
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
         # Checksums and manifest come first: reading them need not unpack the rest.
-        for name in [SUMS, MANIFEST, *(name for name in Bundle(folder).sums if name != MANIFEST)]:
-            entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = (folder / name).stat().st_size, 0o644
-            with (folder / name).open("rb") as content:
-                archive.addfile(entry, content)
+        for name in [SUMS, MANIFEST, *(name for name in bundle.sums if name != MANIFEST)]:
+            if not (folder / name).is_file():
+                raise BundleError(f"{folder / name}: is listed in {SUMS}, but is missing")
+            content, entry = (folder / name).read_bytes(), tarfile.TarInfo(name)
+            if name != SUMS and hashlib.sha256(content).hexdigest() != bundle.sums[name]:
+                raise BundleError(f"{folder / name}: {CHANGED}")
+            entry.size, entry.mode = len(content), 0o644
+            archive.addfile(entry, io.BytesIO(content))
 
 
 class Bundle:
@@ -88,8 +95,21 @@ class Bundle:
             self.config = single | self.config
             for key in DESCRIBED:
                 self.config[key]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise BundleError(f"{self.path / MANIFEST}: not a manifest with a config ({error})") from error
+        self.methods: list[str] = self.config["methods"]
+        if not isinstance(self.methods, list) or not all(isinstance(name, str) for name in self.methods):
+            raise BundleError(f"{self.path / MANIFEST}: 'methods' is not a list of names")
+
+    def check(self, properties: dict[str, Any]) -> None:
+        """Fails unless the config has sensible values where evaluating depends on them; properties: of the schema."""
+        known = {key: part for key, part in properties.items() if key in CHECKED}
+        sections = {name: {"type": ["object", "null"]} for name in self.methods}
+        described = {key: value for key, value in self.config.items() if key in known or key in sections}
+        try:
+            checked(described, {"properties": sections | known})
+        except InputError as error:
+            raise BundleError(f"{self.path / MANIFEST}: {error}") from None
 
     def _read_sums(self, text: str) -> None:
         for number, line in enumerate(text.splitlines(), start=1):
@@ -135,8 +155,7 @@ class Bundle:
                 with temporary.open("wb") as copy:
                     shutil.copyfileobj(content, copy)
                 if sha256(temporary) != self.sums[name]:
-                    problem = f"its SHA-256 is not the one in {SUMS}: the file was damaged or changed"
-                    raise BundleError(f"{self.path / name}: {problem}")
+                    raise BundleError(f"{self.path / name}: {CHANGED}")
             seen.add(name)
         if absent := [name for name in self.sums if name not in seen]:
             raise BundleError(f"{self.path / absent[0]}: is listed in {SUMS}, but is missing")

@@ -14,7 +14,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deduce.artifacts import atomic, load_json, save_json
+from deduce.artifacts import atomic, load_json, save_json, verify
 from deduce.errors import InputError
 
 if TYPE_CHECKING:
@@ -93,8 +93,13 @@ def load(path: str | Path) -> Any:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
+    architecture = Path(path).with_suffix(".json")
+    for file in (path, architecture):
+        verify(file)
+    # What a broken file can raise, in safetensors, in a constructor or where the two are put together.
+    broken = (SafetensorError, ArithmeticError, LookupError, MemoryError, OSError, RuntimeError, TypeError, ValueError)
     try:
-        tensors, description = load_file(path), load_json(Path(path).with_suffix(".json"))
+        tensors, description = load_file(path), load_json(architecture)
         if (name := description["class"]) not in ARCHITECTURES:
             raise ValueError(f"unknown class '{name}'; known: {', '.join(ARCHITECTURES)}")
         model = ARCHITECTURES[name].build(**description["arguments"])
@@ -103,6 +108,8 @@ def load(path: str | Path) -> Any:
             model.precision = description["precision"]
     except FileNotFoundError as error:
         raise InputError(f"{error.filename}: no such file; the weights need their .json beside them.") from None
-    except (SafetensorError, KeyError, TypeError, RuntimeError, ValueError) as error:
+    except InputError:
+        raise
+    except broken as error:
         raise InputError(f"{path}: not a saved model, or not the one its .json describes ({error}).") from error
     return model.eval()
