@@ -9,9 +9,11 @@ import errno
 import functools
 import hashlib
 import json
+import math
 import os
 import shutil
 import tempfile
+import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,8 @@ from deduce.errors import InputError
 
 UNFINISHED = ".unfinished-"  # how the names of temporary files begin
 RECORDS = ".sha256"  # the folder of the recorded digests, in the format of `sha256sum`
+MOST_BYTES = 2**30  # of all arrays in one file
+HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 # What a disk or its permissions refuse, whatever the program does.
 REFUSED = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM}
 
@@ -129,6 +133,34 @@ def save_csv(path: str | Path, frame: Any) -> None:
 def save_arrays(path: str | Path, arrays: dict[str, np.ndarray]) -> None:
     with atomic(path) as temporary:
         np.savez_compressed(temporary, **arrays)  # type: ignore[arg-type]
+
+
+def load_arrays(path: str | Path) -> dict[str, np.ndarray]:
+    """The arrays of an `.npz` without pickles, or an `InputError`: sizes are checked before memory is taken."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+            if sum(entry.file_size for entry in entries) > MOST_BYTES:
+                raise ValueError(f"it claims to hold more than {MOST_BYTES} bytes")
+            return {entry.filename.removesuffix(".npy"): _array(archive, entry) for entry in entries}
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except Exception as error:  # a file from elsewhere can break zipfile, zlib and numpy in any way
+        raise InputError(f"{path}: not a readable .npz without pickles ({error or type(error).__name__})") from error
+
+
+def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
+    with archive.open(entry) as file:
+        version = np.lib.format.read_magic(file)
+        if version not in HEADERS:
+            raise ValueError(f"{entry.filename} has version {version} of the format")
+        shape, fortran_order, dtype = HEADERS[version](file)
+        size = math.prod(shape) * dtype.itemsize
+        if dtype.hasobject or size != entry.file_size - file.tell():
+            raise ValueError(f"{entry.filename} is not an array of {dtype} {shape}")
+        array = np.frombuffer(bytearray(file.read(size)), dtype) if size else np.empty(math.prod(shape), dtype)
+        file.read()  # to its end, where zipfile checks the entry's checksum
+    return array.reshape(shape, order="F" if fortran_order else "C")
 
 
 def save_json(path: str | Path, content: Any) -> None:

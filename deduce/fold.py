@@ -9,6 +9,8 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
+from deduce.inputs import copied
+
 BLOCK = 100  # images at a time, where there are many: larger batches do not fit a CPU's caches
 
 
@@ -37,7 +39,9 @@ def fold(network: nn.Module, shape: Sequence[int]) -> nn.Module:
 
 def frozen(network: nn.Module) -> nn.Module:
     """A copy in evaluation mode whose weights are constants: no gradients, no parametrizations."""
-    network = copy.deepcopy(network).eval()
+    network = copied(network, copy.deepcopy).eval()
+    if any(tensor.is_floating_point() and tensor.dtype != torch.float32 for tensor in network.state_dict().values()):
+        network.float()  # images are in float32
     for layer in list(network.modules()):
         if parametrize.is_parametrized(layer):
             # Not `remove_parametrizations`: it takes the property from the class, which copy and original share.

@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
 from deduce.errors import InputError
 from deduce.fold import device_of, fold, frozen
+from deduce.inputs import check_functions, check_range, check_settings, image_tensor, tensor_of
 
 
 class Method(ABC):
@@ -32,6 +32,9 @@ class Method(ABC):
     display_name: ClassVar[str]  # as in the paper
     needs: ClassVar[tuple[str, ...]] = ()
     generate: Callable[..., "Result"]
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
     def prepare(self, images: Any, classifier: Any, **needed: Any) -> dict[str, Any]:
         """The arguments of `generate` that many calls can share: folded and on the classifier's device."""
@@ -88,10 +91,9 @@ class Search(Method, Generic[M, R]):
     batch_size: int  # number of live rows; bounds the memory
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 < self.target_confidence < 1:
             raise InputError(f"target_confidence is {self.target_confidence}; it must lie between 0 and 1.")
-        if self.max_iterations < 0 or self.batch_size < 1:
-            raise InputError("max_iterations must be at least 0 and batch_size at least 1.")
 
     @abstractmethod
     def start(self, models: M, rows: Rows) -> R:
@@ -142,6 +144,9 @@ def search(
     One forward and backward pass per iteration gives both the test of the confidence and the gradient of the step.
     """
     images, targets = checked_pairs(models.classifier, images, targets, allow_reached)
+    pixels, changed = images.shape[1:].numel(), getattr(method, "pixels_per_step", 1)
+    if changed > pixels:
+        raise InputError(f"pixels_per_step is {changed}, but the images have only {pixels} pixels.")
     # Sorted by target, because densities are fastest on few classes at a time.
     queue = torch.argsort(targets, stable=True)
     result = Result.empty(images)
@@ -190,7 +195,11 @@ def gradient_of(method: Search[M, R], models: M, rows: R) -> Tensor:
     """The gradient of each row's loss in its variable; sets `confidence` and `broken` of the rows."""
     variable = getattr(rows, method.variable).requires_grad_()
     loss, confidence = method.evaluate(models, rows)
-    (gradient,) = torch.autograd.grad(loss.sum(), variable)
+    try:
+        (gradient,) = torch.autograd.grad(loss.sum(), variable)
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"a model gives no gradient with respect to its input ({reason}).") from error
     setattr(rows, method.variable, variable.detach())
     # A row whose loss is not finite (say, because its latent vector diverged) ends as not found.
     rows.broken = ~(loss.detach().isfinite() & confidence.detach().isfinite())
@@ -245,8 +254,10 @@ def folded(classifier: nn.Module, images: Any, needs: Sequence[str] = ()) -> nn.
     shape = image_tensor(images).shape[1:]
     try:
         return fold(classifier, shape)
-    except RuntimeError as error:
-        reason = str(error).splitlines()[0]
+    except InputError:
+        raise
+    except (RuntimeError, TypeError, ValueError, AttributeError, LookupError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(f"the classifier does not accept images of shape {tuple(shape)} ({reason}).") from error
 
 
@@ -265,7 +276,8 @@ def folded_beside(other: nn.Module | None, classifier: nn.Module, images: Any) -
 
 
 def frozen_beside(model: Any, classifier: nn.Module) -> Any:
-    """A model that a method uses besides the classifier: frozen, and on the classifier's device."""
+    """A model that a method uses besides the classifier, to encode and decode: frozen, and on the same device."""
+    check_functions(model, "the model", "encode", "decode")
     return frozen(on_device(model, device_of(classifier)))
 
 
@@ -277,15 +289,15 @@ def checked_pairs(
     A target that the classifier already predicts is an error, because nothing is left to explain. With
     `allow_reached` it is not: if the target has the required confidence, the image is its own counterfactual.
     """
-    images, targets = image_tensor(images), _tensor(targets, "targets")
-    inside = ((images >= 0) & (images <= 1)).flatten(1).all(1)  # false for NaN too
-    if outside := (~inside).nonzero().flatten().tolist():
-        raise InputError(f"image {outside[0]} has values outside [0, 1] or NaN; pixels must lie between 0 and 1.")
+    images, targets = image_tensor(images), tensor_of(targets, "targets")
+    check_range(images)
     if targets.shape != images.shape[:1] or targets.is_floating_point() or targets.dtype == torch.bool:
         given = f"{targets.dtype} {tuple(targets.shape)}"
         raise InputError(f"targets must be one whole number per image, shape ({len(images)},), not {given}.")
     targets = targets.long()
     by_class = probabilities(classifier, images if not allow_reached else images[:1])
+    if not by_class.isfinite().all():
+        raise InputError("the classifier gives logits that are NaN or infinite.")
     if unknown := ((targets < 0) | (targets >= by_class.shape[1])).nonzero().flatten().tolist():
         row, last = unknown[0], by_class.shape[1] - 1
         raise InputError(f"target {int(targets[row])} of image {row} is outside 0..{last}.")
@@ -295,20 +307,6 @@ def checked_pairs(
             "target, or pass allow_reached=True to get such an image back as it is."
         )
     return images, targets
-
-
-def image_tensor(images: Any) -> Tensor:
-    images = _tensor(images, "images")
-    if images.ndim != 4:
-        raise InputError(f"images must have shape (n, channels, height, width), not {tuple(images.shape)}.")
-    return images.float().contiguous()
-
-
-def _tensor(values: Any, name: str) -> Tensor:
-    try:
-        return torch.as_tensor(np.asarray(values) if not isinstance(values, Tensor) else values.detach().cpu())
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be a tensor or an array ({error}).") from None
 
 
 @torch.no_grad()

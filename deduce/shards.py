@@ -6,7 +6,6 @@ Only numpy is needed here: tables are made from shards on machines that have no 
 """
 
 import json
-import zipfile
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from deduce.artifacts import save_arrays
+from deduce.artifacts import load_arrays, save_arrays
 from deduce.errors import InputError
 
 TOLERANCE = 1e-6  # of float32 arithmetic, on pixel ranges and confidences
@@ -23,6 +22,11 @@ OPTIONAL = ("confidence_before", "seconds")  # columns of a shard that a method 
 TYPES = {"image": "integer", "label": "integer", "target": "integer", "iterations": "integer", "found": "bool"}
 TYPES |= {"confidence": "float", "confidence_before": "float", "seconds": "float"}
 LARGEST = {"confidence": 1, "confidence_before": 1, "seconds": np.inf, "iterations": np.inf}
+
+
+# The types of what is used of the metadata; any of it may be missing but the method.
+METADATA: dict[str, Any] = {"method": str, "display_name": str, "settings": dict, "models": dict, "machine": str}
+METADATA |= {"target_confidence": int | float, "classes": int, "unknown": list}
 
 
 class ContractError(InputError):
@@ -44,16 +48,13 @@ class _Arrays(ABC):
     def load(cls, path: str | Path) -> Self:
         """Read and check a file; a file that is broken in any way raises a `ContractError` that names the file."""
         try:
-            with np.load(path, allow_pickle=False) as stored:
-                arrays: dict[str, Any] = {name: stored[name] for name in stored.files}
+            arrays: dict[str, Any] = load_arrays(path)
             if "metadata" in arrays:
-                arrays["metadata"] = json.loads(str(arrays["metadata"]))
-        except FileNotFoundError:
-            raise ContractError(f"{path}: no such file") from None
-        except json.JSONDecodeError as error:
+                arrays["metadata"] = _metadata(arrays["metadata"])
+        except InputError as error:
+            raise ContractError(str(error)) from error
+        except (ValueError, RecursionError) as error:
             raise ContractError(f"{path}: 'metadata' is not JSON ({error})") from error
-        except (ValueError, OSError, EOFError, zipfile.BadZipFile, KeyError) as error:
-            raise ContractError(f"{path}: not a readable .npz without pickles ({error})") from error
         known = {f.name for f in fields(cls)}
         if "values" not in known and (unknown := sorted(set(arrays) - known)):
             raise ContractError(f"{path}: unknown array {unknown[0]!r}; allowed: {', '.join(sorted(known))}")
@@ -61,7 +62,12 @@ class _Arrays(ABC):
             loaded = cls(**arrays)
         except TypeError as error:
             raise ContractError(f"{path}: {str(error).split('() ')[-1]}") from None
-        loaded.check(str(path))
+        try:
+            loaded.check(str(path))
+        except ContractError:
+            raise
+        except Exception as error:  # arrays of the wrong type or shape can break a check in any way
+            raise ContractError(f"{path}: its arrays do not fit together ({error})") from error
         return loaded
 
     @abstractmethod
@@ -84,6 +90,8 @@ class Pairs(_Arrays):
 
     def check(self, where: str) -> None:
         _check_rows(self, where, images="original")
+        if self.classes.shape != () or self.classes.dtype.kind not in "iu" or self.classes < 1:
+            raise ContractError(f"{where}: 'classes' must be one whole number above 0")
         outside = (self.target < 0) | (self.target >= self.classes)
         _first_bad(where, "target", outside, self, f"is outside 0..{self.classes - 1}")
 
@@ -116,12 +124,17 @@ class Shard(_Arrays):
     path_value: np.ndarray | None = None  # (steps,) float32
 
     def check(self, where: str) -> None:
+        for name, types in METADATA.items():
+            if not isinstance(value := self.metadata.get(name), types | None):
+                raise ContractError(f"{where}: metadata has {str(value)[:100]!r} as {name!r}")
         _check_rows(self, where, images="counterfactual")
         if "method" not in self.metadata:
             raise ContractError(f"{where}: metadata must name its 'method'")
         for name, largest in LARGEST.items():
             if (array := getattr(self, name)) is not None and name not in self.unknown:
-                _first_bad(where, name, ~((array >= -TOLERANCE) & (array <= largest + TOLERANCE)), self)
+                _first_bad(
+                    where, name, ~((array >= -TOLERANCE) & (array <= largest + TOLERANCE) & np.isfinite(array)), self
+                )
         self._check_paths(where)
         if "confidence" not in self.unknown:
             self._check_found(where)
@@ -146,10 +159,14 @@ class Shard(_Arrays):
             if self.path_offset is self.path_pixel is self.path_value is None:
                 return
             raise ContractError(f"{where}: 'path_offset', 'path_pixel' and 'path_value' come together or not at all")
-        steps, pixels = len(self.path_pixel), int(np.prod(self.counterfactual.shape[1:]))
+        steps, pixels = self.path_pixel.size, int(np.prod(self.counterfactual.shape[1:]))
+        kinds = self.path_offset.dtype.kind + self.path_pixel.dtype.kind + self.path_value.dtype.kind
         fits = (
             self.path_offset.shape == (len(self) + 1,)
-            and len(self.path_value) == steps
+            and self.path_pixel.shape == self.path_value.shape == (steps,)
+            and set(kinds[:2]) <= {"i", "u"}
+            and kinds[2] == "f"
+            and bool(((self.path_value >= 0) & (self.path_value <= 1)).all())
             and self.path_offset[0] == 0
             and self.path_offset[-1] == steps
             and bool((np.diff(self.path_offset) >= 0).all())
@@ -191,11 +208,28 @@ class Scores(_Arrays):
 
     def check(self, where: str) -> None:
         _check_columns(where, len(self), {"image": self.image, "target": self.target} | self.values)
+        for name, values in self.values.items():
+            if np.isinf(values).any():
+                raise ContractError(f"{where}: {name!r} is infinite in row {int(np.flatnonzero(np.isinf(values))[0])}")
 
     def scores(self, rows: Pairs | Shard, where: str) -> None:
         """Fail unless these are the scores of exactly these rows."""
         if len(self) != len(rows) or (self.image != rows.image).any() or (self.target != rows.target).any():
             raise ContractError(f"{where}: these are the scores of other images than the shard's")
+
+
+def _metadata(array: np.ndarray) -> dict[str, Any]:
+    """The metadata in an array of one text; a `ValueError` if it is anything but a JSON object of finite numbers."""
+    if array.shape != () or array.dtype.kind != "U":
+        raise ValueError("not a text")
+
+    def refuse(constant: str) -> None:
+        raise ValueError(f"it contains {constant}")
+
+    metadata = json.loads(str(array), parse_constant=refuse)
+    if not isinstance(metadata, dict):
+        raise ValueError("not an object")
+    return metadata
 
 
 def _check_columns(where: str, n: int, columns: dict[str, np.ndarray]) -> None:
@@ -208,7 +242,7 @@ def _check_columns(where: str, n: int, columns: dict[str, np.ndarray]) -> None:
 def _check_rows(table: Any, where: str, images: str) -> None:
     n, pixels = len(table.image), getattr(table, images)
     _check_columns(where, n, {name: getattr(table, name) for name in TYPES if getattr(table, name, None) is not None})
-    if pixels.ndim != 4 or len(pixels) != n or pixels.dtype != np.float32:
+    if pixels.ndim != 4 or len(pixels) != n or pixels.dtype != np.float32 or 0 in pixels.shape[1:]:
         expected = f"float32 of shape ({n}, channels, height, width)"
         raise ContractError(f"{where}: {images!r} must be {expected}, is {pixels.dtype} {pixels.shape}")
     # Imported results keep values outside the range; the audit lists the rows that have them.

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from deduce.artifacts import load_arrays
 from deduce.datasets import DATASETS, Dataset
 from deduce.evaluation import results, statistics, summary
 from deduce.shards import Pairs, Scores, Shard
@@ -99,8 +100,7 @@ class Run:
         return Shard.load(paths[method, seed])
 
     def _arrays(self, kind: str) -> dict[str, np.ndarray]:
-        with np.load(self._files(kind)[0], allow_pickle=False) as stored:
-            return dict(stored)
+        return load_arrays(self._files(kind)[0])
 
     def _frames(self, kind: str) -> dict[str, pd.DataFrame]:
         return {path.stem: pd.read_csv(path) for path in sorted(self._files(kind))}

@@ -10,7 +10,8 @@ from torch.nn import functional as F
 
 from deduce.density import ClassDensities
 from deduce.errors import InputError
-from deduce.fold import device_of, features_of
+from deduce.fold import BLOCK, device_of, features_of
+from deduce.inputs import check_densities, check_range, image_tensor, training_data
 from deduce.search import (
     Models,
     PixelChanges,
@@ -21,6 +22,7 @@ from deduce.search import (
     folded,
     folded_beside,
     on_device,
+    probabilities,
     search,
 )
 
@@ -76,7 +78,11 @@ class DeDUCE(Search[DensityModels, MomentumRows]):
         """
         classifier = folded(classifier, images, needs=("features", "head"))
         if not isinstance(densities, nn.Module):
-            densities = fitted(classifier, *densities)
+            densities = fitted(classifier, *training_data(densities))
+        else:
+            example = features_of(classifier, image_tensor(images)[:1])
+            classes = probabilities(classifier, image_tensor(images)[:1]).shape[1]
+            check_densities(on_device(densities, example.device), example, classes)
         confirming = folded_beside(confirming, classifier, images)
         models = DensityModels(classifier, on_device(densities, device_of(classifier)), confirming=confirming)
         return search(self, models, images, targets, allow_reached, progress)
@@ -114,9 +120,10 @@ def _size(term: Tensor) -> Tensor:
 @torch.no_grad()
 def fitted(classifier: Any, images: Any, labels: Any) -> ClassDensities:
     """The densities of a classifier's features on training images (n, channels, height, width) with labels (n,)."""
-    images, labels = torch.as_tensor(images), torch.as_tensor(labels)
-    if len(images) != len(labels):
-        raise InputError(f"{len(images)} training images came with {len(labels)} labels.")
+    images, labels = training_data((images, labels))
+    check_range(images[:BLOCK], "training image")
     features = features_of(classifier, images)
     classes = classifier.head(features[:1]).shape[1]
+    if unknown := labels[(labels < 0) | (labels >= classes)].tolist():
+        raise InputError(f"training label {unknown[0]} is outside 0..{classes - 1}.")
     return ClassDensities.fit(features, labels.to(features.device), classes)

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from deduce.errors import InputError
 from deduce.fold import device_of
+from deduce.inputs import check_range, training_data
 from deduce.search import Method, Result, checked_pairs, folded
 
 
@@ -38,13 +40,19 @@ class NearestImage(Method):
         classifier = folded(classifier, images)
         images, targets = checked_pairs(classifier, images, targets, allow_reached)
         device = device_of(classifier)
-        training_images, training_labels = (tensor.to(device) for tensor in training)
+        training_images, training_labels = (tensor.to(device) for tensor in training_data(training))
         result = Result.empty(images)
         for target in targets.unique().tolist():
             rows = (targets == target).nonzero()[:, 0]
             of_target = training_images[training_labels == target]
+            if not len(of_target) or of_target.shape[1:] != images.shape[1:]:
+                shape = f"of shape {tuple(of_target.shape[1:])} " if len(of_target) else ""
+                raise InputError(
+                    f"{len(of_target)} training images {shape}are of class {target}: none can be an answer."
+                )
             distance = torch.cdist(images[rows].to(device).flatten(1), of_target.flatten(1), p=self.norm)
             nearest = of_target[distance.topk(min(self.candidates, len(of_target)), largest=False).indices]
+            check_range(nearest.flatten(0, 1), "a nearest training image, number")
             confidence = classifier(nearest.flatten(0, 1)).softmax(1)[:, target].view(len(rows), -1)
             confident = confidence >= self.target_confidence
             # The nearest candidate with enough confidence; if none has enough, the candidate with the most.

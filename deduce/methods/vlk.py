@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from deduce.errors import InputError
 from deduce.fold import device_of
+from deduce.inputs import image_tensor
 from deduce.search import Method, Models, Result, checked_pairs, folded, frozen_beside, probabilities, progress_bar
 
 INFINITE = 1e10  # alibi's initial value for distances and for the upper bound of the loss weight
@@ -70,9 +71,9 @@ class VLK(Method):
     batch_size: int = 128
 
     def __post_init__(self) -> None:
-        for name in ("loss_weight_steps", "max_iterations", "neighbours", "training_images", "batch_size"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} is {getattr(self, name)}; it must be at least 1.")
+        super().__post_init__()
+        if self.max_iterations < 1:
+            raise InputError(f"max_iterations is {self.max_iterations}; it must be at least 1.")
 
     def prepare(self, images: Any, classifier: Any, **needed: Any) -> dict[str, Any]:
         arguments = super().prepare(images, classifier, **needed)
@@ -99,7 +100,7 @@ class VLK(Method):
         classifier = folded(classifier, images)
         images, targets = checked_pairs(classifier, images, targets, allow_reached)
         if not isinstance(training, dict):
-            training_images = training[0] if isinstance(training, tuple) else training
+            training_images = training[0] if isinstance(training, tuple | list) else training
             training = self.class_encodings(classifier, autoencoder, training_images)
         models = AutoencoderModels(classifier, frozen_beside(autoencoder, classifier))
         by_class = probabilities(classifier, images)
@@ -124,7 +125,8 @@ class VLK(Method):
         """The flattened encodings of the training images, by the class that the classifier predicts."""
         classifier = folded(classifier, images)
         autoencoder = frozen_beside(autoencoder, classifier)
-        blocks = images[: self.training_images].to(device_of(classifier)).split(1000)
+        images = image_tensor(images[: self.training_images], "training images")
+        blocks = images.to(device_of(classifier)).split(1000)
         labels = torch.cat([classifier(block).softmax(1).argmax(1) for block in blocks])
         encodings = torch.cat([autoencoder.encode(block).flatten(1) for block in blocks])
         return {int(label): encodings[labels == label] for label in labels.unique()}
