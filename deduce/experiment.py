@@ -155,7 +155,7 @@ class Experiment:
         """Every model of the registry, and each further training of the replicated ones."""
         further = self.config["training_seeds"][1:]
         again = [name for seed in further for name in self._of_training(self.config["replicated"], seed)]
-        return [*models.REGISTRY, *again]
+        return [*models.of_every_run(), *again]
 
     def _of_training(self, names: Iterable[str], seed: int) -> list[str]:
         return [variant(name, {TRAINING_SEED: seed}, self.config) for name in names]

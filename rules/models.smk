@@ -35,5 +35,5 @@ rule train:
 rule models:
     """Every model, and how good it is."""
     input:
-        expand("<results>/models/{model}.safetensors", model=models.REGISTRY),
+        expand("<results>/models/{model}.safetensors", model=models.of_every_run()),
         "<results>/models/card.csv",

@@ -9,8 +9,10 @@ from torch.nn import functional as F
 
 from deduce.density import ClassDensities
 from deduce.models.autoencoder import Autoencoder
+from deduce.models.ensemble import AdversarialClassification, Ensemble
 from deduce.models.resnet import PlainResNet, SpectralResNet
 from deduce.models.vae import VAE
+from deduce.training import Batch
 
 CLASSES, SIZE = 5, 12
 
@@ -65,6 +67,19 @@ def autoencoder() -> Autoencoder:
     network, data = Autoencoder(1, width=4), (w.training_images, w.training_labels)
     trained(network, lambda batch, _: squared_error(network, batch).mean(), *data, rate=0.01, steps=150)
     return network
+
+
+@functools.cache
+def ensemble() -> Ensemble:
+    """Four small classifiers for this world, trained by their task."""
+    w, settings = world(), {"adversarial_step": 0.05, "learning_rate": 0.005}
+    torch.manual_seed(0)
+    task = AdversarialClassification(Ensemble(4, SIZE * SIZE, 20, CLASSES), settings)
+    for number in range(60):
+        rows = torch.randint(len(w.training_images), (64,))
+        task.step(Batch(w.training_images[rows], w.training_labels[rows], number, torch.Generator()))
+    task.module.eval()
+    return task.result()
 
 
 def squared_error(network: nn.Module, images: Tensor) -> Tensor:

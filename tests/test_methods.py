@@ -11,13 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from small_world import CLASSES, SIZE, autoencoder, world
+from small_world import CLASSES, SIZE, autoencoder, ensemble, world
 from torch import nn
 
 from deduce import JSMA, REVISE, DeDUCE, methods, provenance
 from deduce.config import available_methods
 from deduce.errors import InputError
 from deduce.methods.nearest_image import NearestImage
+from deduce.methods.schut import Schut
 from deduce.methods.vlk import VLK
 from deduce.methods.wachter import Wachter
 from deduce.pairs import TIMED
@@ -44,6 +45,7 @@ METHODS = {
     "revise": REVISE(step_size=0.002, max_iterations=12),
     "vlk": VLK(max_iterations=10, autoencoder_weight=2.0, prototype_weight=5.0, sparsity=0.005),
     "nearest_image": NearestImage(),
+    "schut": Schut(max_iterations=20),
     "wachter": Wachter(max_iterations=20, weight_steps=2, patience=5),
 }
 
@@ -54,6 +56,8 @@ def arguments(method):
     known = {"densities": w.densities, "generative_model": w.vae, "autoencoder": autoencoder()}
     known["training"] = (w.training_images, w.training_labels)
     classifier = w.ddu if "densities" in method.needs else w.plain
+    if isinstance(method, Schut):
+        classifier = ensemble()
     return {"classifier": classifier} | {name: known[name] for name in method.needs}
 
 

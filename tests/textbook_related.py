@@ -66,3 +66,21 @@ def wachter(network, image: Tensor, target: int, method, pixel_weights: Tensor |
         else:
             upper = min(upper, tried[-1])
     return best, nearest, sweep + tried
+
+
+def schut(members: list, image: Tensor, target: int, method) -> tuple[Tensor, bool, int]:
+    """The image, whether it was found, and the number of steps; `members` are separate classifiers."""
+    image, changes = image.clone(), torch.zeros(image.numel())
+    for iteration in range(method.max_iterations + 1):
+        x = image.clone().requires_grad_()
+        logits = [member(x[None])[0] for member in members]
+        confidence = sum(member.softmax(0)[target] for member in logits) / len(members)
+        if confidence >= method.target_confidence or iteration == method.max_iterations:
+            return image, bool(confidence >= method.target_confidence), iteration
+        (gradient,) = torch.autograd.grad((sum(logits) / len(members)).log_softmax(0)[target], x)
+        gradient = gradient.flatten()
+        gradient[changes >= method.max_changes_per_pixel] = 0
+        pixel = int(gradient.abs().argmax())
+        image.view(-1)[pixel] = (image.view(-1)[pixel] + method.step_size * gradient[pixel].sign()).clamp(0, 1)
+        changes[pixel] += 1
+    raise AssertionError

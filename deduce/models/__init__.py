@@ -34,6 +34,7 @@ class Model:
     arguments: Callable[..., tuple[Any, ...]]  # of the class's constructor, from settings, dataset and needed models
     needs: tuple[str, ...] = ()  # roles of other models; `classifier` is the one that the model's section names
     classifies: bool = False  # whether methods can explain it
+    on_demand: bool = False  # made only for a method that uses it, not in every run
 
     def build(self, *arguments: Any, **named: Any) -> nn.Module:
         return getattr(import_module(self.module), self.architecture)(*arguments, **named)
@@ -66,6 +67,11 @@ REGISTRY = {
                      arguments=lambda s, data: (data.channels, len(data.classes), data.size)),
 }  # fmt: skip
 ARCHITECTURES = {model.architecture: model for model in REGISTRY.values()}
+
+
+def of_every_run() -> list[str]:
+    """The models that a run makes whatever its methods are."""
+    return [name for name, model in REGISTRY.items() if not model.on_demand]
 
 
 def classifiers() -> list[str]:

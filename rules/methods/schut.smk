@@ -1,0 +1,76 @@
+# Schut et al. (section 2): explains an ensemble, not the classifier of the other methods. One job trains one member.
+
+
+use rule train as ensemble_member with:
+    output:
+        weights="<results>/models/{model}/{member}.safetensors",
+        architecture="<results>/models/{model}/{member}.json",
+        record="<results>/models/{model}/{member}.csv",
+    log:
+        "<logs>/models/{model}/{member}.log",
+    benchmark:
+        "<benchmarks>/train/{model}/{member}.tsv"
+    wildcard_constraints:
+        model="ensemble(@[^/]+)?",
+        member=r"\d+",
+    params:
+        seed=lambda wildcards: 1000 * EXPERIMENT.training_seed(wildcards.model) + int(wildcards.member),
+        settings=lambda wildcards: EXPERIMENT.settings(wildcards.model) | {"members": 1},
+
+
+ruleorder: ensemble > train
+
+
+rule ensemble:
+    """Put the members into one file."""
+    input:
+        lambda wildcards: expand(
+            "<results>/models/{model}/{member}.safetensors",
+            model=wildcards.model,
+            member=range(1, EXPERIMENT.settings(wildcards.model)["members"] + 1),
+        ),
+    output:
+        weights="<results>/models/{model}.safetensors",
+        architecture="<results>/models/{model}.json",
+        record="<results>/models/{model}.csv",
+    log:
+        "<logs>/models/{model}.log",
+    wildcard_constraints:
+        model="ensemble(@[^/]+)?",
+    conda:
+        "../../envs/core.yaml"
+    params:
+        source=source("ensemble.py"),
+    script:
+        "../../scripts/ensemble.py"
+
+
+use rule search as schut with:
+    input:
+        unpack(confirming),
+        pairs="<results>/pairs/{seed}/{part}.npz",
+        classifier=model("ensemble"),
+    output:
+        shard("schut"),
+    params:
+        source=source("run_method.py", "deduce.methods.schut"),
+        settings=settings("schut"),
+
+
+rule uncertainty:
+    """How sure the ensemble is of each method's counterfactuals, and of their originals."""
+    input:
+        pairs=artifacts("pairs"),
+        shards=artifacts("counterfactuals"),
+        ensemble="<results>/models/ensemble.safetensors",
+    output:
+        table="<results>/tables/uncertainty.csv",
+        texts=multiext("<results>/tables/uncertainty", ".md", ".tex", ".json"),
+    log:
+        "<logs>/uncertainty.log",
+    conda:
+        "../../envs/core.yaml"
+    params:
+        source=source("uncertainty.py"),
+    script:
+        "../../scripts/uncertainty.py"
