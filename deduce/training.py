@@ -5,6 +5,8 @@ keyed by seed and epoch. A resumed training therefore sees the same batches and 
 and ends in the same weights.
 """
 
+from __future__ import annotations
+
 import logging
 import math
 import time
@@ -13,9 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import torch
 from torch import Tensor, nn
 from tqdm import tqdm
@@ -24,6 +25,9 @@ from deduce import compute, models
 from deduce.artifacts import atomic, save_csv
 from deduce.datasets import Dataset, load
 from deduce.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd  # imported where it is used: every job that loads a model imports this module
 
 log = logging.getLogger(__name__)
 
@@ -124,6 +128,8 @@ def fit(
 
 
 def _save(task: Task, output: str | Path, record: list[dict[str, float]]) -> pd.DataFrame:
+    import pandas as pd
+
     models.save(output, task.result())
     table = pd.DataFrame(record)
     save_csv(Path(output).with_suffix(".csv"), table)
