@@ -16,8 +16,7 @@ import torch
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
-ROOT = Path(__file__).parent.parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 from deduce import DeDUCE, compute, models
 from deduce.artifacts import load_json, save_json
@@ -27,6 +26,7 @@ from deduce.fold import features_of
 from deduce.models.resnet import accuracy
 from deduce.training import fit
 
+ROOT = Path(__file__).parent.parent.parent
 PRECISIONS = ("float32", "bfloat16")
 QUANTITIES = ("accuracy", "auroc", "l0", "found", "training_seconds")
 
