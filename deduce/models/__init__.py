@@ -65,6 +65,8 @@ REGISTRY = {
         arguments=lambda s, data: (len(data.classes), prod(data.shape), s["hidden"], s["latent"])),
     "oracles": Model("deduce.models.oracles", "Oracles", "OracleTraining",
                      arguments=lambda s, data: (data.channels, len(data.classes), data.size)),
+    "ensemble": Model("deduce.models.ensemble", "Ensemble", "AdversarialClassification", on_demand=True,
+                      arguments=lambda s, data: (s["members"], prod(data.shape), s["hidden"], len(data.classes))),
 }  # fmt: skip
 ARCHITECTURES = {model.architecture: model for model in REGISTRY.values()}
 
