@@ -1,7 +1,10 @@
 # Schut et al. (section 2): explains an ensemble, not the classifier of the other methods. One job trains one member.
 
 
-use rule train as ensemble_member with:
+rule ensemble_member:
+    """Train one member of the ensemble, or of a variant of it."""
+    input:
+        data=raw_data(config["dataset"]),
     output:
         weights="<results>/models/{model}/{member}.safetensors",
         architecture="<results>/models/{model}/{member}.json",
@@ -13,9 +16,19 @@ use rule train as ensemble_member with:
     wildcard_constraints:
         model="ensemble(@[^/]+)?",
         member=r"\d+",
+    conda:
+        "../../envs/core.yaml"
+    resources:
+        mem_mb=grows(4000),
+        runtime=grows(720),
+        gpu=GPU,
     params:
+        source=source("train.py", "deduce.models.ensemble"),
+        dataset=config["dataset"],
         seed=lambda wildcards: 1000 * EXPERIMENT.training_seed(wildcards.model) + int(wildcards.member),
         settings=lambda wildcards: EXPERIMENT.settings(wildcards.model) | {"members": 1},
+    script:
+        "../../scripts/train.py"
 
 
 ruleorder: ensemble > train
