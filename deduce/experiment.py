@@ -225,6 +225,14 @@ class Experiment:
             changed |= of_classifier | {"classifier": explained}
         return variant(name, changed, self.config)
 
+    def retrained(self, user: str) -> str:
+        """The classifier that a method's variant explains, of the next training; empty if there is but one."""
+        explained, seeds = self.model(user, "classifier"), self.config["training_seeds"]
+        if len(seeds) < 2 or base(explained) not in self.config["replicated"]:
+            return ""
+        following = seeds[(seeds.index(self.training_seed(user)) + 1) % len(seeds)]
+        return variant(base(explained), overrides(explained) | {TRAINING_SEED: following}, self.config)
+
     def unused_setting(self, variant: str, used: Iterable[str]) -> str:
         """A sentence about the first model setting of a method's variant that changes none of the `used` models."""
         used = list(map(base, used))

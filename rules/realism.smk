@@ -1,11 +1,21 @@
 # Section 4.1, realism. Needs counterfactuals and models; makes the scores of every counterfactual, of the originals and of
 # their reconstructions, and AnoGAN scores (equation 7) of whole datasets, with which the evaluation checks that score.
 
-from deduce.evaluation.metrics import JUDGES, SCORER_MODULES
+from deduce.evaluation.metrics import EXPLAINED, JUDGES, RETRAINED, SCORER_MODULES
 from deduce.experiment import REFERENCES
 
 JUDGE_MODULES = {model.module for name, model in models.REGISTRY.items() if name in JUDGES or model.classifies}
 SCORER_SETTINGS = {name: value for name, value in config["realism"].items() if isinstance(value, dict)}
+
+
+def judges_of(wildcards):
+    """The weights of the models that judge a method, by role: those of all methods, and the classifier it explains."""
+    files = model_files(*JUDGES, user=variant_of("density", wildcards))
+    if "classifier" in EXPERIMENT.settings(wildcards.method):
+        files[EXPLAINED] = model_file("classifier", wildcards.method)
+        if other := EXPERIMENT.retrained(wildcards.method):
+            files[RETRAINED] = f"<results>/models/{other}.safetensors"
+    return files
 
 
 rule realism_scores:
@@ -14,7 +24,9 @@ rule realism_scores:
     Judges that are replicated are those of the replicate's own training: each replicate stands for a whole experiment.
     """
     input:
-        unpack(lambda wildcards: model_files(*JUDGES, user=variant_of("density", wildcards))),
+        unpack(judges_of),
+        data=raw_data(config["dataset"]),
+        pairs="<results>/pairs/{seed}.npz",
         shard="<results>/counterfactuals/{method}/{seed}.npz",
     output:
         "<results>/realism/{method}/{seed}.npz",
@@ -32,7 +44,7 @@ rule realism_scores:
         gpu=GPU,
     params:
         source=source("score_realism.py", *SCORER_MODULES, *JUDGE_MODULES),
-        judges=JUDGES,
+        dataset=config["dataset"],
         settings=SCORER_SETTINGS,
     script:
         "../scripts/score_realism.py"
@@ -41,6 +53,7 @@ rule realism_scores:
 use rule realism_scores as reference_scores with:
     input:
         **model_files(*JUDGES, "vae"),
+        data=raw_data(config["dataset"]),
         pairs="<results>/pairs/{seed}.npz",
     output:
         "<results>/realism/{kind}/{seed}.npz",

@@ -307,7 +307,8 @@ def test_stored_artefacts_are_those_of_their_folder(tmp_path, empty_and_full, mo
     assert experiment.artifact_names == sorted(set(listed) - {"manifest.json"})
     timed = ["pairs/timed.npz", *(f"counterfactuals/{method}/timed.npz" for method in experiment.methods)]
     assert sorted(experiment.artifacts["timed"]) == sorted(timed)
-    assert experiment.artifacts["records"] == ["models/ddu.csv"] and experiment.artifacts["card"] == ["models/card.csv"]
+    assert experiment.artifacts["records"] == ["models/ddu.csv", "models/oracles.csv"]
+    assert experiment.artifacts["card"] == ["models/card.csv"]
     assert experiment.artifacts.get("realism") and not experiment.artifacts.get("sanity")
     tables = [item.name for item in experiment.tables]
     assert "table2" in tables and "sanity" not in tables

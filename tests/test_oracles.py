@@ -18,7 +18,15 @@ def voted(votes: dict[str, np.ndarray], images: int, names=ORACLE_COLUMNS) -> pd
     parts = []
     for method, array in votes.items():
         image, target = np.divmod(np.arange(len(array)), len(array) // images)
-        columns = {"method": method, "seed": 1, "image": image, "target": target, "label": -1, "found": True}
+        columns = {
+            "method": method,
+            "training_seed": 1,
+            "seed": 1,
+            "image": image,
+            "target": target,
+            "label": -1,
+            "found": True,
+        }
         parts.append(pd.DataFrame(columns | dict(zip(names, array.T.astype(float), strict=True))))
     table = pd.concat(parts, ignore_index=True)
     return table.assign(oracle=table[[*names]].mean(axis=1))

@@ -14,7 +14,7 @@ from torch import nn
 
 from deduce import compute, models
 from deduce.density import ClassDensities
-from deduce.evaluation.metrics import JUDGES, METRICS, SCORES, Metric
+from deduce.evaluation.metrics import METRICS, ROLES, SCORES, Metric
 from deduce.models.class_autoencoders import ClassAutoencoders, ClassAutoencoding
 from deduce.models.oracles import Oracles
 from deduce.models.resnet import SpectralResNet
@@ -145,7 +145,7 @@ def test_no_scorer_mixes_devices(wgan, images):
     assert meta.gradient(latent, *meta.prepare(pixels)).shape == latent.shape
     assert not FastWGAN.supports(meta.gan)
     autoencoders = ClassAutoencoders(10, 784, 16, 4).to("meta")
-    rows = Images(pixels, *torch.zeros(3, 6, dtype=torch.int64, device="meta"))
+    rows = Images(pixels, pixels, *torch.zeros(3, 6, dtype=torch.int64, device="meta"))
     for scorer in (opinions.im1, opinions.im2):
         assert scorer(rows, {"class_autoencoders": autoencoders}, {}).device.type == "meta"
 
@@ -243,7 +243,7 @@ def test_unusual_images_do_not_stop_the_others(wgan, images, caplog):
     assert anogan.score(wgan, images[:0], []).shape == (0,)
 
 
-SETTINGS = {"anogan": {"steps": 5, "restarts": 1}}
+SETTINGS = {"anogan": {"steps": 5, "restarts": 1}, "robustness": {"noise": 0.1, "draws": 3}}
 
 
 @pytest.fixture(scope="module")
@@ -251,15 +251,17 @@ def judges(wgan: WGAN) -> dict[str, nn.Module]:
     torch.manual_seed(0)
     autoencoders, classifier = ClassAutoencoders(10, 784, 16, 4), SpectralResNet(4, 1, 10, 28).eval()
     roles = {"wgan": wgan, "class_autoencoders": autoencoders, "density": ClassDensities(10, 32)}
-    return roles | {"classifier": classifier, "oracles": Oracles(1, 10, 28).eval()}
+    roles |= {"classifier": classifier, "oracles": Oracles(1, 10, 28).eval()}
+    roles |= {"explained": classifier, "retrained": SpectralResNet(4, 1, 10, 28).eval()}
+    return roles | {"training": (torch.rand(50, 1, 28, 28), torch.arange(50) % 10)}
 
 
 def test_only_found_rows_are_scored(judges, images):
     images = images.numpy()
     found = np.array([True, False, True, True, False])
     index, label, target = np.arange(5), np.array([0, 1, 2, 3, 4]), np.array([5, 6, 2, 8, 9])
-    scores = score(judges, SETTINGS, images[:5], index, label, target, found)
-    assert tuple(scores.values) == SCORES and set(JUDGES) == set(judges)
+    scores = score(judges, SETTINGS, images[:5], images[:5], index, label, target, found)
+    assert tuple(scores.values) == SCORES and set(ROLES) == set(judges)
     for name in ("agan", "im2", "log_density", "oracle", "oracle_lenet"):
         assert np.array_equal(np.isfinite(scores.values[name]), found)
     assert np.isfinite(scores.values["im1"]).tolist() == [
@@ -269,11 +271,11 @@ def test_only_found_rows_are_scored(judges, images):
         True,
         False,
     ]  # row 2's target is its label
-    alone = score(judges, SETTINGS, images[3:4], index[3:4], label[3:4], target[3:4], found[3:4])
+    alone = score(judges, SETTINGS, images[3:4], images[3:4], index[3:4], label[3:4], target[3:4], found[3:4])
     assert alone.values["agan"][0] == scores.values["agan"][3]
-    nothing = score(judges, SETTINGS, images[:5], index, label, target, np.zeros(5, bool))
+    nothing = score(judges, SETTINGS, images[:5], images[:5], index, label, target, np.zeros(5, bool))
     assert np.isnan(nothing.values["agan"]).all() and len(nothing) == 5
-    empty = score(judges, SETTINGS, images[:0], index[:0], label[:0], target[:0], found[:0])
+    empty = score(judges, SETTINGS, images[:0], images[:0], index[:0], label[:0], target[:0], found[:0])
     empty.check("an empty shard")
     assert len(empty) == 0
 
@@ -284,7 +286,7 @@ def test_a_metric_is_a_function_and_a_line_of_the_registry(judges, images, tmp_p
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.setitem(METRICS, "ink", Metric("ink", "ink", "ink", scorer="ink:ink"))
     rows, pixels = np.arange(3), images[:3].numpy()
-    scores = score(judges, SETTINGS, pixels, rows, rows, rows + 1, np.ones(3, bool))
+    scores = score(judges, SETTINGS, pixels, pixels, rows, rows, rows + 1, np.ones(3, bool))
     scores.save(tmp_path / "scores.npz")
     loaded = Scores.load(tmp_path / "scores.npz")
     assert list(loaded.values) == [*SCORES, "ink"]

@@ -58,6 +58,14 @@ def p_values(distance: Any, training: Any, image: Any, trainings: Any, images: A
     return np.where(training + image > 0, p, np.nan)
 
 
+def wilson(rate: float, half: float, images: int, coverage: float = COVERAGE) -> tuple[float, float]:
+    """Wilson's interval of a rate, with as many independent pairs as give this half width, or one for each image."""
+    z, variance = float(stats.norm.isf((1 - coverage) / 2)), rate * (1 - rate)
+    n = z**2 * variance / half**2 if half > 0 and variance > 0 else images
+    centre, spread = rate + z**2 / (2 * n), z * np.sqrt(variance / n + z**2 / (4 * n**2))
+    return (centre - spread) / (1 + z**2 / n), (centre + spread) / (1 + z**2 / n)
+
+
 @dataclass(frozen=True, eq=False)
 class Estimate:
     """A value with its influence: one row per training, one column per image; all of it sums to zero."""
@@ -107,11 +115,7 @@ class Estimate:
 
         Where no image and no training differs from the others, as with no failure at all, each image counts once.
         """
-        half, z = (self.interval(coverage)[1] - self.value), float(stats.norm.isf((1 - coverage) / 2))
-        variance = self.value * (1 - self.value)
-        n = z**2 * variance / half**2 if half > 0 and variance > 0 else self.images
-        centre, spread = self.value + z**2 / (2 * n), z * np.sqrt(variance / n + z**2 / (4 * n**2))
-        return (centre - spread) / (1 + z**2 / n), (centre + spread) / (1 + z**2 / n)
+        return wilson(self.value, self.interval(coverage)[1] - self.value, self.images, coverage)
 
 
 def mean(values: pd.Series, pairs: pd.DataFrame, weights: pd.Series | None = None) -> Estimate:

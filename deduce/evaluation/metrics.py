@@ -18,7 +18,7 @@ class Metric:
     name: str  # column of the results table
     text: str
     latex: str
-    lower_is_better: bool = True
+    lower_is_better: bool | None = True  # None: neither is better
     decimals: int = 2
     scorer: str = ""  # "module:function"
     models: tuple[str, ...] = ()  # roles of the models that the scorer is given; without all of them, nothing is scored
@@ -30,7 +30,10 @@ def threshold_column(threshold: float) -> str:
     return f"l0_above_{threshold:g}"
 
 
-OPINIONS, JUDGEMENTS = "deduce.realism.opinions", "deduce.realism.oracles"
+OPINIONS, JUDGEMENTS, ROBUSTNESS = "deduce.realism.opinions", "deduce.realism.oracles", "deduce.realism.robustness"
+# Roles that name no model of the config: the classifier that a method explains, that classifier after another training,
+# and the training images with their labels.
+EXPLAINED, RETRAINED, TRAINING = OF_METHOD = "explained", "retrained", "training"
 AUTOENCODERS = ("class_autoencoders",)
 ORACLE_COLUMNS = tuple(f"oracle_{name}" for name in ORACLES)  # whether each oracle sees the target: 0 or 1
 PAPER = [
@@ -45,14 +48,37 @@ BEYOND = [
     Metric("im1", "IM1", "IM1", decimals=3, scorer=f"{OPINIONS}:im1", models=AUTOENCODERS),
     Metric("im2", "IM2", "IM2", decimals=3, scorer=f"{OPINIONS}:im2", models=AUTOENCODERS),
     Metric("log_density", "log density", "log density", lower_is_better=False,
-           scorer=f"{OPINIONS}:log_density", models=("density", "classifier")),
+           scorer=f"{OPINIONS}:log_density", models=("density", "classifier"), parts=("log_density_before",)),
+    Metric("log_mixture", "log density, any class", "log density, any class", lower_is_better=False,
+           scorer=f"{OPINIONS}:log_mixture", models=("density", "classifier"), parts=("log_mixture_before",)),
     Metric("oracle", "oracles", "oracles", lower_is_better=False, scorer=f"{JUDGEMENTS}:votes", models=("oracles",),
            parts=ORACLE_COLUMNS, share=True),
+    Metric("oracle_log_density", "oracles’ log density", "oracles' log density", lower_is_better=False,
+           scorer=f"{JUDGEMENTS}:log_density", models=("oracles",), parts=("oracle_log_density_before",)),
+    Metric("oracle_log_mixture", "oracles’ log density, any class", "oracles' log density, any class",
+           lower_is_better=False, scorer=f"{JUDGEMENTS}:log_mixture", models=("oracles",),
+           parts=("oracle_log_mixture_before",)),
+    Metric("kept_retrained", "kept by another training", "kept by another training", lower_is_better=False,
+           scorer=f"{ROBUSTNESS}:retraining", models=(RETRAINED,), share=True),
+    Metric("kept_noise", "kept under noise", "kept under noise", lower_is_better=False,
+           scorer=f"{ROBUSTNESS}:noise_resistance", models=(EXPLAINED,), share=True),
+    Metric("kept_shift", "kept when shifted", "kept when shifted", lower_is_better=False,
+           scorer=f"{ROBUSTNESS}:shift", models=(EXPLAINED,), share=True),
+    Metric("kept_rounding", "kept as 8 bits", "kept as 8 bits", lower_is_better=False,
+           scorer=f"{ROBUSTNESS}:rounding", models=(EXPLAINED,), share=True),
+    Metric("nearest_training", "L2 to nearest training image", "$L_2$ to nearest training image",
+           scorer=f"{OPINIONS}:nearest_training", models=(TRAINING,)),
+    Metric("regions", "changed regions", "changed regions", decimals=1),
+    Metric("largest_region", "share of largest region", "share of largest region", lower_is_better=False),
+    Metric("ink_change", "change of ink", "change of ink", lower_is_better=None, decimals=1),
+    Metric("thickness_change", "change of thickness", "change of thickness", lower_is_better=None),
+    Metric("slant_change", "change of slant", "change of slant", lower_is_better=None, decimals=1),
 ]  # fmt: skip
 METRICS = {metric.name: metric for metric in [*PAPER, FAILURE, *BEYOND]}
 SCORED = [metric for metric in METRICS.values() if metric.scorer]
 SCORES = tuple(name for metric in SCORED for name in (metric.name, *metric.parts))  # columns of the realism files
-JUDGES = tuple(dict.fromkeys(role for metric in METRICS.values() for role in metric.models))  # models that score images
+ROLES = tuple(dict.fromkeys(role for metric in METRICS.values() for role in metric.models))
+JUDGES = tuple(role for role in ROLES if role not in OF_METHOD)  # models that score images
 SCORER_MODULES = sorted({metric.scorer.partition(":")[0] for metric in SCORED})
 
 

@@ -1,19 +1,20 @@
 """What networks that no method explains see in the counterfactuals: rates, intervals and differences (docs/metrics.md).
 
 The intervals are for other images and for other oracles: both are resampled in thought, as images and trainings are in
-deduce/evaluation/intervals.py, whose estimates are used here with an oracle in place of a training.
+deduce/evaluation/intervals.py, whose estimates are used here also with an oracle in place of a training.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from scipy import stats
 
 from deduce.evaluation import summary
-from deduce.evaluation.intervals import Estimate, mean
+from deduce.evaluation.intervals import Estimate, half_width, mean, wilson
 from deduce.evaluation.metrics import ORACLE_COLUMNS
 from deduce.evaluation.run import Run
-from deduce.evaluation.statistics import SIGNIFICANT
 from deduce.evaluation.tables import Cell, Column, Table, number
 from deduce.models import ORACLES
 
@@ -28,11 +29,42 @@ def measured(results: pd.DataFrame) -> pd.DataFrame:
     return results[results[known].notna().all(axis=1)] if known else results[:0]
 
 
-def estimate(judged: pd.DataFrame) -> Estimate:
-    """The mean of the oracles' votes, for other images and other oracles."""
-    pairs = judged[[*summary.PAIR]] if "target" in judged else judged[["seed", "image"]]
-    votes = pd.concat([pairs.assign(vote=judged[name], training_seed=name) for name in ORACLE_COLUMNS])
-    return mean(votes["vote"], votes)
+@dataclass(frozen=True, eq=False)
+class Conviction:
+    """The oracles' mean vote, or a difference of two, as an estimate over trainings and as one over oracles.
+
+    Both have the same value and the same variance of images; an interval adds what each of the three adds.
+    """
+
+    of_trainings: Estimate
+    of_oracles: Estimate
+
+    @property
+    def value(self) -> float:
+        return self.of_trainings.value
+
+    def __sub__(self, other: "Conviction") -> "Conviction":
+        return Conviction(self.of_trainings - other.of_trainings, self.of_oracles - other.of_oracles)
+
+    @property
+    def half(self) -> float:
+        """Half of the 95 % interval for other images, other oracles and, with several trainings, other trainings."""
+        images = half_width(*self.of_trainings.variances, self.of_trainings.trainings, self.of_trainings.images)
+        oracles = half_width(self.of_oracles.variances[0], 0, self.of_oracles.trainings, self.of_oracles.images)
+        return float(np.hypot(images, oracles))
+
+    def interval(self) -> tuple[float, float]:
+        return self.value - self.half, self.value + self.half
+
+    def rate_interval(self) -> tuple[float, float]:
+        return wilson(self.value, self.half, self.of_trainings.images)
+
+
+def conviction(judged: pd.DataFrame) -> Conviction:
+    """The oracles' mean vote over the pairs of some rows of the results table."""
+    votes = [judged.assign(vote=judged[name], training_seed=name) for name in ORACLE_COLUMNS]
+    by_oracle = pd.concat(votes)
+    return Conviction(mean(judged["oracle"], judged), mean(by_oracle["vote"], by_oracle))
 
 
 def rates(results: pd.DataFrame) -> pd.DataFrame:
@@ -43,7 +75,7 @@ def rates(results: pd.DataFrame) -> pd.DataFrame:
     """
     rows: list[tuple[Any, ...]] = []
     for method, judged in measured(results).groupby("method", sort=False):
-        whole, pairs = estimate(judged), len(judged)
+        whole, pairs = conviction(judged), len(judged)
         seen = float(judged[[*ORACLE_COLUMNS]].to_numpy().sum())
         rows.append((method, "all", pairs, seen, whole.value, *whole.rate_interval(), OF_ALL))
         votes = {"majority": judged["oracle"] > 0.5} | {name: judged[f"oracle_{name}"] for name in ORACLES}
@@ -62,12 +94,10 @@ def differences(results: pd.DataFrame) -> pd.DataFrame:
         a, b = (judged[judged["method"] == method] for method in (subject, other))
         both = a.index.intersection(b.index)
         if len(both):
-            estimates = [estimate(part.loc[both].reset_index()) for part in (a, b)]
-            difference = estimates[0] - estimates[1]
-            interval = difference.interval()
-            values = (estimate.value for estimate in (*estimates, difference))
-            rows.append((subject, other, len(both), *values, *interval, difference.p()))
-    return pd.DataFrame(rows, columns=["a", "b", "pairs", "rate_a", "rate_b", "difference", "low", "high", "p"])
+            first, second = (conviction(part.loc[both].reset_index()) for part in (a, b))
+            values = first.value, second.value, (first - second).value, *(first - second).interval()
+            rows.append((subject, other, len(both), *values))
+    return pd.DataFrame(rows, columns=["a", "b", "pairs", "rate_a", "rate_b", "difference", "low", "high"])
 
 
 def sentence(results: pd.DataFrame, names: dict[str, str]) -> str:
@@ -86,9 +116,9 @@ def sentence(results: pd.DataFrame, names: dict[str, str]) -> str:
 
 def _verdicts(frame: pd.DataFrame, names: dict[str, str]) -> str:
     """The end of the sentence: for each verdict, the methods of which it holds; empty without pairs in common."""
-    decided, fewer = frame["p"] < SIGNIFICANT, frame["difference"] < 0
-    verdicts = {"less often than in": decided & fewer, "more often than in": decided & ~fewer}
-    verdicts |= {"neither less nor more often, as far as this run can tell, than in": ~decided}
+    less, more = frame["high"] < 0, frame["low"] > 0
+    verdicts = {"less often than in": less, "more often than in": more}
+    verdicts |= {"neither less nor more often, as far as this run can tell, than in": ~less & ~more}
     texts = []
     for text, chosen in verdicts.items():
         others = [
@@ -108,7 +138,7 @@ def oracles(run: Run) -> tuple[pd.DataFrame, Table]:
     frame = rates(run.results)
     natural = measured(run.references[run.references["kind"] == NATURAL])
     names = {**run.names, NATURAL: "unchanged images, own class"}
-    frame = pd.concat([frame, rates(natural.assign(method=NATURAL))]) if len(natural) else frame
+    frame = pd.concat([frame, rates(natural.assign(method=NATURAL, training_seed=1))]) if len(natural) else frame
     groups = ["all oracles", "most of them", *ORACLES]
     columns = [Column("method", numeric=False), Column("pairs")]
     columns += [Column(text, group=group) for group in groups for text in ("%", "95 %")]

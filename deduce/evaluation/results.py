@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from deduce.evaluation.attributes import changes
 from deduce.evaluation.metrics import SCORES, distances
 from deduce.evaluation.summary import PAIR
 from deduce.shards import ContractError, Pairs, Scores, Shard
@@ -38,6 +39,7 @@ def rows(
     columns |= {"training_seed": training_seed}
     columns |= {name: getattr(shard, name) for name in ("image", "label", "target", "found")}
     columns |= distances(pairs.original, shard.counterfactual)
+    columns |= changes(pairs.original, shard.counterfactual)
     columns |= {name: scored[name].astype(float) if name in scored else np.nan for name in SCORES}
     columns |= {"confidence": shard.confidence, "iterations": pd.array(shard.iterations, dtype="Int64")}
     if shard.confidence_before is not None:

@@ -70,7 +70,7 @@ def _resamples(n: int) -> np.ndarray:
     return np.bincount(draws.ravel(), minlength=RESAMPLES * n).reshape(RESAMPLES, n).astype(np.float32)
 
 
-def compare(a: np.ndarray, b: np.ndarray, image: np.ndarray | None = None, lower_is_better: bool = True) -> dict:
+def compare(a: np.ndarray, b: np.ndarray, image: np.ndarray | None = None, lower_is_better: bool | None = True) -> dict:
     """The comparison of paired values a and b, (n,) each; `image` numbers their images, for the clustered interval."""
     difference = a - b
     n, ties = len(difference), int((difference == 0).sum())
@@ -94,7 +94,8 @@ def tests(table: pd.DataFrame) -> pd.DataFrame:
     """One row per comparison, metric, mask and scope, with Holm's adjustment within each named family."""
     methods = list(table["method"].drop_duplicates())
     wide = table.set_index([*PAIR, "method"]).unstack("method")
-    metrics = [m for m in [*PAPER, *BEYOND] if m.name in table and table[m.name].notna().any()]
+    judged = [metric for metric in [*PAPER, *BEYOND] if metric.lower_is_better is not None]
+    metrics = [metric for metric in judged if metric.name in table and table[metric.name].notna().any()]
     found_by_all = table.groupby(PAIR)["found"].all().reindex(wide.index)
     rows: list[dict[str, Any]] = []
     for a, b in combinations(methods, 2):

@@ -167,7 +167,7 @@ def metric_table(frame: pd.DataFrame, metrics: list[Metric], caption: str, names
     rows = [[Cell(names[method])] for method in frame["method"]]
     for metric in metrics:
         values = frame[metric.name]
-        best = values.min() if metric.lower_is_better else values.max()
+        best = {True: values.min(), False: values.max(), None: None}[metric.lower_is_better]
         for row, value, spread in zip(rows, values, frame[f"{metric.name}_std"], strict=True):
             row.append(with_spread(value, spread, metric.decimals, bold=bool(value == best)))
     return Table(caption, columns, rows)

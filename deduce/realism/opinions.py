@@ -1,9 +1,9 @@
-"""Second opinions on realism, beyond the paper: IM1 and IM2 (Van Looveren and Klaise), and the classifier's density.
+"""Second opinions on realism, beyond the paper: IM1 and IM2 (Van Looveren and Klaise), densities, and near neighbours.
 
-docs/realism.md says what each score can and cannot tell.
+docs/metrics.md says what each score can and cannot tell.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -42,7 +42,31 @@ def interpretability(
     return ratio.masked_fill(labels == targets, torch.nan), difference
 
 
+def log_density(images: Images, models: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Tensor]:
+    """log p(features | target) under the class densities of the classifier's features, and the same of the original."""
+    densities = models["density"]
+    after, before = (densities.log_density(rows, images.targets) for rows in _features(images, models))
+    return {"log_density": after, "log_density_before": before}
+
+
+def log_mixture(images: Images, models: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Tensor]:
+    """log p(features) under the mixture of these densities, and the same of the original."""
+    after, before = map(models["density"], _features(images, models))
+    return {"log_mixture": after, "log_mixture_before": before}
+
+
+def _features(images: Images, models: Mapping[str, Any]) -> Iterator[Tensor]:
+    """The classifier's features of the images, then of their originals."""
+    return (features_of(models["classifier"], pixels) for pixels in (images.pixels, images.originals))
+
+
 @torch.no_grad()
-def log_density(images: Images, models: Mapping[str, Any], settings: Mapping[str, Any]) -> Tensor:
-    """log p(features | target) under the class densities of the classifier's features."""
-    return models["density"].log_density(features_of(models["classifier"], images.pixels), images.targets)
+def nearest_training(images: Images, models: Mapping[str, Any], settings: Mapping[str, Any]) -> Tensor:
+    """The Euclidean distance to the nearest training image of the target class; NaN if the class has none."""
+    pixels, labels = models["training"]
+    nearest = images.pixels.new_full((len(images.pixels),), torch.nan)
+    for target in images.targets.unique().tolist():
+        rows, of_target = images.targets == target, pixels[labels == target].flatten(1).to(images.pixels)
+        if len(of_target):
+            nearest[rows] = torch.cdist(images.pixels[rows].flatten(1), of_target).amin(1)
+    return nearest

@@ -25,27 +25,30 @@ class Images:
     """Images to be scored, as counterfactuals from one class to another."""
 
     pixels: Tensor  # (n, channels, height, width) float32 in [0, 1]
+    originals: Tensor  # the images that they were made from, of the same shape
     index: Tensor  # (n,) of the original in its dataset; with the target, it seeds a scorer's random numbers
     labels: Tensor  # (n,) class of the original
     targets: Tensor  # (n,) class that the image should have
 
 
 def score(
-    models: Mapping[str, nn.Module], settings: Mapping[str, Any], images: np.ndarray, index: np.ndarray,
-    labels: np.ndarray, targets: np.ndarray, wanted: np.ndarray,
+    models: Mapping[str, Any], settings: Mapping[str, Any], images: np.ndarray, originals: np.ndarray,
+    index: np.ndarray, labels: np.ndarray, targets: np.ndarray, wanted: np.ndarray,
 ) -> Scores:  # fmt: skip
     """Scores of the `wanted` (n,) rows by every metric whose scorer and models are there, NaN in the other rows.
 
-    images: (n, channels, height, width) in [0, 1]; index, labels, targets: (n,), as in `Images`.
+    models: by role; `training` is the training images and their labels. images, originals: (n, channels, height, width)
+    in [0, 1]; index, labels, targets: (n,), as in `Images`.
     """
     metrics = [metric for metric in METRICS.values() if metric.scorer and set(metric.models) <= models.keys()]
     names = [name for metric in metrics for name in (metric.name, *metric.parts)]
     columns: dict[str, Any] = {name: np.full(len(images), np.nan) for name in names}
     if wanted.any():
         device = compute.device()
-        models = {role: model.to(device) for role, model in models.items()}
+        models = {role: model.to(device) if isinstance(model, nn.Module) else model for role, model in models.items()}
         rows = (torch.as_tensor(array[wanted]).long().to(device) for array in (index, labels, targets))
-        chosen = Images(torch.as_tensor(images[wanted]).to(device), *rows)
+        pixels = (torch.as_tensor(array[wanted]).to(device) for array in (images, originals))
+        chosen = Images(*pixels, *rows)
         for metric in metrics:
             values = resolve_name(metric.scorer)(chosen, {role: models[role] for role in metric.models}, settings)
             for name, column in (values if metric.parts else {metric.name: values}).items():
