@@ -57,6 +57,7 @@ elif EXPERIMENT.mode != PUBLICATION:
 
 
 include: "rules/sweeps.smk"
+include: "rules/studies.smk"
 include: "rules/evaluation.smk"
 include: "rules/archive.smk"
 include: "rules/report.smk"

@@ -20,7 +20,8 @@ from deduce.evaluation import catalogue
 from deduce.evaluation.bundle import DESCRIBED, MANIFEST, Bundle
 from deduce.pairs import is_measured
 from deduce.published import PUBLISHED, validation
-from deduce.sweeps import Comparison, Sweep, check, declared_comparisons, declared_sweeps
+from deduce.studies import Study, declared_studies
+from deduce.sweeps import Comparison, Sweep, check, check_settings, declared_comparisons, declared_sweeps
 from deduce.variants import TRAINING_SEED, base, configured, overrides, variant
 
 RUN, ARTIFACTS, PUBLICATION = "run", "artifacts", "published"
@@ -114,6 +115,13 @@ class Experiment:
                         raise InputError(f"config: {kind} '{item.name}': there is no method '{method}'.")
         for sweep in self.sweeps.values():
             check(sweep, self.config, schema, set(models.REGISTRY))
+        for study in self.studies.values():
+            for case in study.cases:
+                if case.method not in methods:
+                    raise InputError(f"config: '{study.name}': there is no method '{case.method}'.")
+                check_settings(
+                    f"config: '{study.name}': ", case.method, case.settings, self.config, schema, set(models.REGISTRY)
+                )
         self._check_replicated()
 
     def _check_replicated(self) -> None:
@@ -169,7 +177,8 @@ class Experiment:
         """The methods of the tables, of sweeps and of comparisons, whose rules are needed."""
         of_sweeps = [sweep.method for sweep in self.sweeps.values()]
         of_comparisons = [method for comparison in self.comparisons.values() for method in comparison.methods]
-        return list(dict.fromkeys([*self.methods, *of_sweeps, *of_comparisons]))
+        of_studies = [case.method for study in self.studies.values() for case in study.cases]
+        return list(dict.fromkeys([*self.methods, *of_sweeps, *of_comparisons, *of_studies]))
 
     @cached_property
     def sweeps(self) -> dict[str, Sweep]:
@@ -188,6 +197,10 @@ class Experiment:
     @cached_property
     def comparisons(self) -> dict[str, Comparison]:
         return declared_comparisons(self.config)
+
+    @cached_property
+    def studies(self) -> dict[str, Study]:
+        return declared_studies(self.config)
 
     # --- variants ----------------------------------------------------------------------------------------------------
     def settings(self, variant: str) -> dict[str, Any]:
@@ -238,7 +251,8 @@ class Experiment:
         used = list(map(base, used))
         for key in overrides(variant):
             if "." in key and key.partition(".")[0] not in used:
-                where = f"config: sweep '{self.sweep_of(variant)}'"
+                sweep = self.sweep_of(variant)
+                where = f"config: sweep '{sweep}'" if sweep else "config: 'dependence'"
                 return f"{where}: '{key}' cannot be varied, because {base(variant)} uses {', '.join(used)}."
         return ""
 
@@ -272,6 +286,7 @@ class Experiment:
             extras = set(self.stored)
         else:
             reported = [*self._reported(self.sweeps, "appendices"), *self._reported(self.comparisons, "comparisons")]
+            reported += [self.studies[name] for name in self.reported_studies]
             extras = {name for extra in reported for name in extra.artifacts()}
         return kinds | {"extras": sorted(extras - known)}
 
@@ -303,6 +318,11 @@ class Experiment:
     @property
     def reported_comparisons(self) -> list[str]:
         return [comparison.name for comparison in self._reported(self.comparisons, "comparisons")]
+
+    @property
+    def reported_studies(self) -> list[str]:
+        """Each study is an extra of its own."""
+        return [name for name, study in self.studies.items() if self._reported({name: study}, name)]
 
     # --- tables and figures ------------------------------------------------------------------------------------------
     @property

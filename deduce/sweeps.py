@@ -105,16 +105,28 @@ def check(sweep: Sweep, config: Mapping[str, Any], schema: Mapping[str, Any], mo
     """Fails unless the schema allows every point's settings; `models` are the models that the method uses."""
     for point in sweep.points:
         where = f"config: sweep '{sweep.name}', '{point.label}': "
-        for key in point.settings:
-            if "." in key and key.partition(".")[0] not in models:
-                known = f"of models only the settings of {', '.join(sorted(models))}" if models else "it uses no model"
-                raise InputError(f"{where}'{key}' cannot be varied for {sweep.method}: {known}.")
-        changed = sections(sweep.method, point.settings, config)
-        parts = {"properties": {name: schema["properties"][name] for name in changed}}
-        try:
-            checked(changed, parts)
-        except InputError as error:
-            raise InputError(where + str(error).removeprefix("config: ")) from None
+        check_settings(where, sweep.method, point.settings, config, schema, models)
+
+
+def check_settings(
+    where: str,
+    method: str,
+    settings: Mapping[str, Any],
+    config: Mapping[str, Any],
+    schema: Mapping[str, Any],
+    models: set[str],
+) -> None:
+    """Fails, with a sentence that starts with `where`, unless the schema allows these settings of a method."""
+    for key in settings:
+        if "." in key and key.partition(".")[0] not in models:
+            known = f"of models only the settings of {', '.join(sorted(models))}" if models else "it uses no model"
+            raise InputError(f"{where}'{key}' cannot be varied for {method}: {known}.")
+    changed = sections(method, settings, config)
+    parts = {"properties": {name: schema["properties"][name] for name in changed}}
+    try:
+        checked(changed, parts)
+    except InputError as error:
+        raise InputError(where + str(error).removeprefix("config: ")) from None
 
 
 def _check_name(kind: str, name: str) -> None:

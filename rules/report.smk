@@ -1,7 +1,8 @@
 # The report. Needs every table and figure, the shards for its gallery, and the manifest; makes one page of them.
 
-REPORTED = [*EXPERIMENT.reported_sweeps, *EXPERIMENT.reported_comparisons]
+REPORTED = [*EXPERIMENT.reported_sweeps, *EXPERIMENT.reported_comparisons, *EXPERIMENT.reported_studies]
 REPORTED_TABLES = [*REPORTED, *(f"{name}_pairs" for name in EXPERIMENT.reported_comparisons)]
+REPORTED_TABLES += [f"{name}_differences" for name in EXPERIMENT.reported_studies if name == SAME_CLASSIFIER]
 
 
 rule write_report:

@@ -126,6 +126,12 @@ SECTIONS = [
     Section("metrics", "Metric by metric", "Metrics",
             "Every point is one counterfactual. The marker is the mean with its 95 % bootstrap interval, drawn over "
             "whole images; thin upright ticks are the test sets’ means."),
+    Section("same_classifier", "One classifier for all", "Same classifier",
+            "Every method explains each network, so that algorithms are compared on the same network, and networks "
+            "under the same algorithm. With several trainings, intervals hold for another training and other images.",
+            "In the paper’s table 1, DeDUCE explains another network than the other methods."),
+    Section("dependence", "What the numbers depend on", "Dependence",
+            "One setting of the explained network varied at a time, each point with several trainings."),
     Section("sweeps", "Settings: appendices A and B, and other sweeps", "Settings",
             "One method with some of its settings varied, each point on the same images. Means are over the pairs that "
             "all compared settings found."),
