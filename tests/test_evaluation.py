@@ -18,6 +18,7 @@ from deduce.evaluation import (
     claims,
     comparison,
     figures,
+    intervals,
     metrics,
     paper,
     results,
@@ -120,6 +121,61 @@ def test_no_common_pair_is_an_empty_cell_and_no_crash(run):
     assert summary.table1(hopeless.results).set_index("method").loc["jsma", "failure"] == 100
 
 
+@pytest.fixture(scope="module")
+def replicated() -> pd.DataFrame:
+    """Three trainings, two test sets of ten images: JSMA's network differs from training to training, DeDUCE's less."""
+    random = np.random.default_rng(2)
+    keys = pd.MultiIndex.from_product([[1, 2, 7], [1, 2], range(10), range(9)], names=summary.PAIR)
+    of_training = pd.Series([0.0, 1.0, 5.0], [1, 2, 7])
+    parts = []
+    for method, level, scale in (("deduce", 10.0, 0.2), ("jsma", 14.0, 1.0)):
+        part = keys.to_frame(index=False).assign(method=method, display_name=method)
+        part["l0"] = level + scale * part["training_seed"].map(of_training) + random.normal(0, 1, len(part))
+        part["l1"], part["agan"], part["found"] = part["l0"] / 2, np.nan, random.random(len(part)) < 0.95
+        parts.append(part)
+    return pd.concat(parts, ignore_index=True)
+
+
+def test_table1_of_several_trainings_has_both_standard_deviations(replicated):
+    frame = summary.table1(replicated).set_index("method")
+    names = ["agan", "l0", "l1", "failure"]
+    assert [*frame] == [f"{name}{end}" for name in names for end in ("", "_std", "_training_std")]
+    common = replicated[summary.common(replicated)]
+    for method in ("deduce", "jsma"):
+        sets = common[common["method"] == method].groupby(["training_seed", "seed"])["l0"].mean().unstack("seed")
+        assert frame.loc[method, "l0"] == pytest.approx(sets.to_numpy().mean())
+        assert frame.loc[method, "l0_std"] == pytest.approx(sets.std(axis=1, ddof=1).mean())
+        assert frame.loc[method, "l0_training_std"] == pytest.approx(sets.mean(axis=1).std(ddof=1))
+    assert frame.loc["jsma", "l0_training_std"] > 2 > 0.6 > frame.loc["jsma", "l0_std"]
+    table = tables.metric_table(frame.reset_index(), metrics.PAPER, "c", {"deduce": "DeDUCE", "jsma": "JSMA"})
+    row = frame.loc["jsma"]
+    assert f"| {row.l0:.2f} ({row.l0_std:.2f}; {row.l0_training_std:.2f}) |" in table.markdown()
+
+
+def test_the_tests_of_several_trainings_have_intervals_that_include_them(replicated):
+    tests = statistics.tests(replicated)
+    row = statistics.row(tests, "deduce", "jsma", "l0", "both")
+    wide = replicated.pivot(index=summary.PAIR, columns="method", values=["l0", "found"])
+    both = wide["found"].astype(bool).all(axis=1)
+    difference = (wide["l0"]["deduce"] - wide["l0"]["jsma"])[both].astype(float)
+    estimate = intervals.mean(difference, difference.index.to_frame(index=False))
+    assert (row["trainings"], row["images"]) == (3, 20)
+    assert (row["low"], row["high"]) == pytest.approx(estimate.interval())
+    assert row["p_clustered"] == pytest.approx(estimate.p()) and row["p_clustered_holm"] >= row["p_clustered"]
+    assert row["low"] < 0 < row["high"], "JSMA's trainings differ by as much as the methods"
+    assert row["ci_high_images"] < -3 and row["p"] < 1e-50, "which neither images nor pairs alone can show"
+    turned = statistics.row(tests, "jsma", "deduce", "l0", "both")
+    assert (turned["low"], turned["high"]) == pytest.approx((-row["high"], -row["low"]))
+    one = statistics.row(statistics.tests(replicated[replicated.training_seed == 1]), "deduce", "jsma", "l0", "both")
+    assert one["trainings"] == 1 and one["high"] < -3
+
+
+def test_methods_that_never_fail_may_still_differ_in_failures(replicated):
+    row = statistics.row(statistics.tests(replicated.assign(found=True)), "deduce", "jsma", "failure", "all")
+    high = stats.binomtest(0, 20).proportion_ci(method="wilson").high
+    assert (row["low"], row["high"]) == pytest.approx((-high, high))
+
+
 def test_holms_adjustment_of_a_worked_example():
     # 0.005 * 5, 0.01 * 4, 0.03 * 3, 0.04 * 2 (raised to 0.09), 0.5; as R's p.adjust(p, "holm") gives it.
     adjusted = statistics.holm(np.array([0.01, 0.04, 0.03, 0.005, 0.5]))
@@ -133,7 +189,8 @@ def test_mcnemars_exact_test_is_a_sign_test_of_the_discordant_pairs():
 
 
 def test_wilsons_interval_solves_its_quadratic():
-    frame = pd.DataFrame({"method": "m", "seed": 1, "found": [True] * 17 + [False] * 3})
+    keys = {"training_seed": 1, "seed": 1, "image": np.arange(20), "target": 0}
+    frame = pd.DataFrame({"method": "m", "found": [True] * 17 + [False] * 3} | keys)
     z, n, share = stats.norm.ppf(0.975), 20, 0.85
     centre, half = share + z**2 / (2 * n), z * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
     expected = [(centre - half) / (1 + z**2 / n), (centre + half) / (1 + z**2 / n)]

@@ -124,8 +124,8 @@ SECTIONS = [
             "Every method explains one network. These small networks of other architectures were trained apart and no "
             "method has seen them: do they see the target class in the counterfactuals too?"),
     Section("metrics", "Metric by metric", "Metrics",
-            "Every point is one counterfactual. The marker is the mean with its 95 % bootstrap interval, drawn over "
-            "whole images; thin upright ticks are the test sets’ means."),
+            "Every point is one counterfactual. The marker is the mean with its 95 % interval, for other images and, "
+            "with several trainings, another training; thin ticks are the means of each training and test set."),
     Section("same_classifier", "One classifier for all", "Same classifier",
             "Every method explains each network, so that algorithms are compared on the same network, and networks "
             "under the same algorithm. With several trainings, intervals hold for another training and other images.",
@@ -191,7 +191,7 @@ FIGURES = [
           "{title} of every counterfactual, with the mean and its interval, a line per method.", each="metric"),
     Entry("success_rates", f"{FIGURE_BUILDERS}:success_rates", "metrics",
           "How often each method found a counterfactual.",
-          "Success rate of each method with its Wilson interval and each test set’s rate."),
+          "Success rate of each method with its interval and each test set’s rate."),
     Entry("l0_thresholds", f"{FIGURE_BUILDERS}:thresholds", "metrics",
           "How much L0 depends on what counts as a changed pixel.",
           "Mean L0 of each method against the difference that a pixel needs to count as changed."),

@@ -19,7 +19,7 @@ from matplotlib.patches import Ellipse, Rectangle
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from deduce.artifacts import atomic
-from deduce.evaluation import paper, statistics, summary, tables
+from deduce.evaluation import intervals, paper, summary, tables
 from deduce.evaluation.metrics import METRICS, THRESHOLDS
 from deduce.evaluation.run import Run
 from deduce.variants import base
@@ -141,8 +141,8 @@ def vae_reconstructions(run: Run) -> Figure:
 
 
 def success_rates(run: Run) -> Figure:
-    """How often each method finds a counterfactual: over all test sets, with the Wilson interval, and in each set."""
-    percentages = summary.success(run.results).set_index("method")[["success", "wilson_low", "wilson_high"]] * 100
+    """How often each method finds a counterfactual: over all test sets, with its interval, and in each set."""
+    percentages = summary.success(run.results).set_index("method")[["success", "low", "high"]] * 100
     figure, axis = plt.subplots(figsize=(5.2, 0.55 * len(run.names) + 1.1))
     for position, method, colour, marker in styled(run.names):
         *sets, (rate, low, high) = percentages.loc[method].to_numpy()  # the row of all test sets comes last
@@ -151,7 +151,7 @@ def success_rates(run: Run) -> Figure:
         axis.errorbar(rate, position, xerr=bars, fmt=marker, color=colour, capsize=4, markersize=7)
         axis.annotate(f"{rate:.1f} %", (rate, position), (0, 7), textcoords="offset points", ha="center", fontsize=8)
     method_rows(axis, list(run.names.values()), top=-0.6)
-    axis.set(xlim=(None, 103), xlabel="pairs found in % (95 % Wilson interval; ticks: test sets)")
+    axis.set(xlim=(None, 103), xlabel="pairs found in % (95 % interval; ticks: test sets)")
     return figure
 
 
@@ -221,7 +221,7 @@ def beside_paper(run: Run) -> Figure:
 
 
 def points(run: Run, metric: str) -> Figure:
-    """The values behind table 1's means: every point, each test set's mean, the mean and its interval over images."""
+    """The values behind table 1's means: every point, each test set's mean, the mean and its interval."""
     measured, names = run.results[run.results[metric].notna()], run.names
     chosen, which = measured[summary.common(run.results)[measured.index]], "found by every method"
     if chosen.empty:
@@ -236,10 +236,10 @@ def points(run: Run, metric: str) -> Figure:
         across = position + random.uniform(-0.3, 0.3, len(values))
         size, alpha = (3, 0.2) if len(values) > 500 else (5, 0.45)
         axis.plot(values, across, ".", color=colour, alpha=alpha, markersize=size, rasterized=True)
-        means = part.groupby("seed")[metric].mean()
+        means = part.groupby(["training_seed", "seed"])[metric].mean()
         axis.plot(means, np.full(len(means), position), "|", color="black", markersize=13, markeredgewidth=1.2)
-        mean = values.mean()
-        ends = statistics.bootstrap(values, statistics.images(part)) if len(values) > 1 else (mean, mean)
+        mean, ends = values.mean(), intervals.mean(part[metric], part).interval()
+        ends = (mean, mean) if np.isnan(ends).any() else ends
         axis.errorbar(mean, position, xerr=interval(mean, *ends), fmt=marker, color=colour, capsize=5, zorder=5,
                       markersize=8, markeredgecolor="black", ecolor="black")  # fmt: skip
     _readable_scale(axis, chosen[metric])

@@ -17,7 +17,7 @@ import pandas as pd
 from scipy import stats
 
 COVERAGE = 0.95
-SMALLEST_P = 1e-250
+SMALLEST_P = 1e-100
 IMAGE = ["seed", "image"]
 
 
@@ -117,6 +117,19 @@ class Estimate:
         """
         return wilson(self.value, self.interval(coverage)[1] - self.value, self.images, coverage)
 
+    def rate_difference_interval(self, coverage: float = COVERAGE) -> tuple[float, float]:
+        """The interval of a difference of two rates; where no pair tells them apart, the difference may still exist."""
+        if sum(self.variances) > 0:
+            return self.interval(coverage)
+        high = nothing(self.images, coverage)
+        return self.value - high, self.value + high
+
+
+def nothing(images: Any, coverage: float = COVERAGE) -> Any:
+    """The upper end of Wilson's interval for 0 of n images."""
+    z = float(stats.norm.isf((1 - coverage) / 2))
+    return z**2 / (z**2 + images)
+
 
 def mean(values: pd.Series, pairs: pd.DataFrame, weights: pd.Series | None = None) -> Estimate:
     """The mean of values, one for each row of `pairs` with its columns training_seed, seed and image.
@@ -128,6 +141,12 @@ def mean(values: pd.Series, pairs: pd.DataFrame, weights: pd.Series | None = Non
     value = float(shares @ numbers) if len(numbers) else np.nan
     training, trainings = pd.factorize(pairs["training_seed"], sort=True)
     image, images = pd.factorize(pd.MultiIndex.from_frame(pairs[IMAGE]), sort=True)
-    influence = np.zeros((len(trainings), len(images)))
-    np.add.at(influence, (training, image), shares * (numbers - value))
+    influence = cells(shares * (numbers - value), training, image)
     return Estimate(value, pd.DataFrame(influence, index=trainings, columns=images))
+
+
+def cells(values: np.ndarray, training: np.ndarray, image: np.ndarray) -> np.ndarray:
+    """The sums of values (n,) by training and image, (trainings, images); both are numbered, with gaps or without."""
+    (trainings, row), (images, column) = (np.unique(numbers, return_inverse=True) for numbers in (training, image))
+    size = len(trainings), len(images)
+    return np.bincount(row * size[1] + column, values, minlength=size[0] * size[1]).reshape(size)

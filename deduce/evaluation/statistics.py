@@ -4,6 +4,9 @@ Every row compares method *a* with method *b* on one metric, over one set of pai
 mask `both` is the pairs that both found, as in the paper's t-test; `common` the pairs that all methods found, as in its
 table 1; `all` (failure only) every pair. Scope `all` pools the test sets, a number is one test set, and `means`
 compares the test sets' means. Differences are a - b: where less is better, a negative difference favours a.
+
+`low`, `high` and `p_clustered` hold for another training and other images (`intervals.py`); they decide. `p` is the
+paper's t-test, which takes all pairs for independent.
 """
 
 from functools import lru_cache
@@ -14,15 +17,16 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from deduce.evaluation import intervals
 from deduce.evaluation.metrics import BEYOND, FAILURE, PAPER, Metric
 from deduce.evaluation.summary import PAIR
 
-RESAMPLES, COVERAGE, BOOTSTRAP_SEED = 2000, 0.95, 0
+RESAMPLES, BOOTSTRAP_SEED = 2000, 0
 SIGNIFICANT = 0.05
 COLUMNS = [
-    "family", "a", "b", "metric", "mask", "scope", "n", "mean_a", "mean_b", "mean_difference", "ci_low", "ci_high",
-    "ci_low_images", "ci_high_images", "cohen_dz", "t", "p", "p_holm", "wilcoxon_p", "wilcoxon_p_holm", "mcnemar_p",
-    "wins", "ties", "losses",
+    "family", "a", "b", "metric", "mask", "scope", "n", "trainings", "images", "mean_a", "mean_b", "mean_difference",
+    "low", "high", "p_clustered", "p_clustered_holm", "ci_low", "ci_high", "ci_low_images", "ci_high_images",
+    "cohen_dz", "t", "p", "p_holm", "wilcoxon_p", "wilcoxon_p_holm", "mcnemar_p", "wins", "ties", "losses",
 ]  # fmt: skip
 
 
@@ -52,7 +56,7 @@ def bootstrap(difference: np.ndarray, cluster: np.ndarray | None = None) -> tupl
     total, size = np.bincount(member, difference), np.bincount(member)
     weights = _resamples(len(total))
     means = (weights @ total.astype(np.float32)) / (weights @ size.astype(np.float32))
-    tail = 100 * (1 - COVERAGE) / 2
+    tail = 100 * (1 - intervals.COVERAGE) / 2
     low, high = np.percentile(means, [tail, 100 - tail])
     return float(low), float(high)
 
@@ -70,8 +74,17 @@ def _resamples(n: int) -> np.ndarray:
     return np.bincount(draws.ravel(), minlength=RESAMPLES * n).reshape(RESAMPLES, n).astype(np.float32)
 
 
-def compare(a: np.ndarray, b: np.ndarray, image: np.ndarray | None = None, lower_is_better: bool | None = True) -> dict:
-    """The comparison of paired values a and b, (n,) each; `image` numbers their images, for the clustered interval."""
+def compare(
+    a: np.ndarray,
+    b: np.ndarray,
+    image: np.ndarray | None = None,
+    lower_is_better: bool | None = True,
+    training: np.ndarray | None = None,
+) -> dict:
+    """The comparison of paired values a and b, (n,) each; `image` and `training` number the images and the trainings.
+
+    The variances of trainings and of images are for `clustered`, which makes the intervals of many comparisons at once.
+    """
     difference = a - b
     n, ties = len(difference), int((difference == 0).sum())
     mean_a, mean_b, mean = (values.mean() if n else np.nan for values in (a, b, difference))
@@ -80,14 +93,33 @@ def compare(a: np.ndarray, b: np.ndarray, image: np.ndarray | None = None, lower
     t, p = stats.ttest_rel(a, b) if spread > 0 else (np.nan, np.nan)
     low, high = bootstrap(difference)
     low_images, high_images = (np.nan, np.nan) if image is None else bootstrap(difference, image)
+    influence = np.empty((0, 0))
+    if n and image is not None:
+        training = np.zeros(n, int) if training is None else training
+        influence = intervals.cells((difference - mean) / n, training, image)
+    training_variance, image_variance = intervals.variances(influence)
     wins = int((difference < 0 if lower_is_better else difference > 0).sum())
     return {
-        "n": n, "mean_a": mean_a, "mean_b": mean_b, "mean_difference": mean,
+        "n": n, "trainings": influence.shape[0], "images": influence.shape[1],
+        "mean_a": mean_a, "mean_b": mean_b, "mean_difference": mean,
+        "training_variance": float(training_variance), "image_variance": float(image_variance),
         "ci_low": low, "ci_high": high, "ci_low_images": low_images, "ci_high_images": high_images,
         "cohen_dz": mean / spread if spread > 0 else np.nan, "t": t, "p": p,
         "wilcoxon_p": stats.wilcoxon(difference).pvalue if n > 1 and ties < n else np.nan,
         "wins": wins, "ties": ties, "losses": n - ties - wins,
     }  # fmt: skip
+
+
+def clustered(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with `low`, `high` and `p_clustered` in place of the variances: for other trainings and other images."""
+    spread = rows["training_variance"], rows["image_variance"], rows["trainings"], rows["images"]
+    half = intervals.half_width(*spread)
+    # Two methods that fail on the same pairs, such as none, may still differ on others.
+    same = (half == 0) & (rows["metric"] == FAILURE.name)
+    half = np.where(same, intervals.nothing(rows["images"]), half)
+    ends = {"low": rows["mean_difference"] - half, "high": rows["mean_difference"] + half}
+    p = intervals.p_values(rows["mean_difference"], *spread)
+    return rows.assign(**ends, p_clustered=p).drop(columns=["training_variance", "image_variance"])
 
 
 def tests(table: pd.DataFrame) -> pd.DataFrame:
@@ -109,22 +141,23 @@ def tests(table: pd.DataFrame) -> pd.DataFrame:
                 rows += [keys | row for row in _scopes(pair, metric)]
         keys = {"family": group, "a": a, "b": b, "metric": "failure", "mask": "all"}
         rows += [keys | row for row in _scopes((~found).astype(float), FAILURE)]
-    return _adjusted(pd.DataFrame(rows)).reindex(columns=COLUMNS) if rows else pd.DataFrame(columns=COLUMNS)
+    return _adjusted(clustered(pd.DataFrame(rows))).reindex(columns=COLUMNS) if rows else pd.DataFrame(columns=COLUMNS)
 
 
 def _scopes(pair: pd.DataFrame, metric: Metric) -> list[dict[str, Any]]:
-    """The comparison of two columns, indexed by (seed, image, target): pooled, per test set, and of the means.
+    """The comparison of two columns, indexed by `PAIR`: pooled, per test set, and of the means.
 
     Failures, and shares of votes above one half, are also compared by McNemar's test.
     """
     a, b = pair.to_numpy().T
     only_a, only_b = (a > 0.5) & (b <= 0.5), (b > 0.5) & (a <= 0.5)
     counted = metric.share or metric is FAILURE
-    seeds, image = pair.index.get_level_values("seed").to_numpy(), images(pair)
+    training, seeds = (pair.index.get_level_values(name).to_numpy() for name in ("training_seed", "seed"))
+    image = images(pair)
     sets = {str(seed): seeds == seed for seed in np.unique(seeds)}
     rows = [
         {"scope": scope}
-        | compare(a[chosen], b[chosen], image[chosen], metric.lower_is_better)
+        | compare(a[chosen], b[chosen], image[chosen], metric.lower_is_better, training[chosen])
         | ({"mcnemar_p": mcnemar(only_a[chosen].sum(), only_b[chosen].sum())} if counted else {})
         for scope, chosen in {"all": np.full(len(pair), True), **sets}.items()
     ]
@@ -138,7 +171,7 @@ def _adjusted(rows: pd.DataFrame) -> pd.DataFrame:
     """Holm over each family: its comparisons and metrics on one mask and scope; failures get the stricter value."""
     scope_of = rows["scope"].where(rows["scope"].isin(["all", "means"]), "test set " + rows["scope"])
     rows["family"] = rows["family"] + ", " + scope_of
-    for column in ("p", "wilcoxon_p"):
+    for column in ("p", "p_clustered", "wilcoxon_p"):
         adjusted = pd.Series(np.nan, rows.index)
         for _, family in rows.groupby("family", sort=False):
             for mask in ("both", "common"):
@@ -154,5 +187,8 @@ def row(tests: pd.DataFrame, a: str, b: str, metric: str, mask: str, scope: str 
     for first, second, sign in ((a, b, 1), (b, a, -1)):
         match = tests[(tests[columns] == [first, second, metric, mask, scope]).all(axis=1)]
         if len(match):
-            return match.assign(mean_difference=sign * match["mean_difference"]).iloc[0]
+            found = match.iloc[0].copy()
+            found["low"], found["high"] = sorted(sign * found[["low", "high"]].to_numpy(float))
+            found["mean_difference"] *= sign
+            return found
     return None

@@ -3,6 +3,7 @@
 import pandas as pd
 from scipy import stats
 
+from deduce.evaluation import intervals
 from deduce.evaluation.metrics import PAPER, THRESHOLDS, threshold_column
 
 QUESTION = ["seed", "image", "target"]  # a test set, one of its images, and the class that it should have
@@ -18,13 +19,14 @@ def common(table: pd.DataFrame, methods: list[str] | None = None) -> pd.Series:
 
 
 def per_seed(table: pd.DataFrame, metrics: list[str], mask: pd.Series | None = None) -> pd.DataFrame:
-    """Mean of each metric per method and test set over the masked pairs, and the failures in per cent of all pairs.
+    """Mean of each metric per method, training and test set over the masked pairs, and the failures in % of all pairs.
 
-    Rows are indexed by (method, seed); with `mask` None, over the pairs that all methods found.
+    Rows are indexed by (method, training_seed, seed); with `mask` None, over the pairs that all methods found.
     """
     mask = common(table) if mask is None else mask
-    found = table.groupby(["method", "seed"], sort=False)["found"].mean()
-    compared = table[mask].groupby(["method", "seed"], sort=False)
+    keys = ["method", "training_seed", "seed"]
+    found = table.groupby(keys, sort=False)["found"].mean()
+    compared = table[mask].groupby(keys, sort=False)
     means = compared[metrics].mean().reindex(found.index)  # a test set without masked pairs keeps its row
     means["failure"] = 100 * (1 - found)
     means["pairs"] = compared.size().reindex(found.index, fill_value=0)
@@ -32,15 +34,29 @@ def per_seed(table: pd.DataFrame, metrics: list[str], mask: pd.Series | None = N
 
 
 def over_seeds(means: pd.DataFrame) -> pd.DataFrame:
-    """Mean of the test sets' means, and their standard deviation (ddof = 1): one row per method, columns as table 1."""
-    grouped = means.drop(columns="pairs").groupby("method", sort=False)
-    centre, spread = grouped.mean(), grouped.std(ddof=1)
-    both = pd.concat([centre, spread.add_suffix("_std")], axis=1)
-    return both[[column for name in centre for column in (name, f"{name}_std")]].reset_index()
+    """Mean of the means of all trainings and test sets, and standard deviations (ddof = 1): one row per method.
+
+    `_std` is over the test sets of one training; with several trainings, the mean of theirs. `_training_std` is over
+    the trainings' means; a single training has no such columns.
+    """
+    by_method = {"level": "method", "sort": False}
+    of_training = means.drop(columns="pairs").groupby(["method", "training_seed"], sort=False)
+    centre, spread = (
+        part.groupby(**by_method).mean() for part in (means.drop(columns="pairs"), of_training.std(ddof=1))
+    )
+    parts = [centre, spread.add_suffix("_std")]
+    if means.index.get_level_values("training_seed").nunique() > 1:
+        parts.append(of_training.mean().groupby(**by_method).std(ddof=1).add_suffix("_training_std"))
+    frame = pd.concat(parts, axis=1)
+    suffixes = ["", "_std", "_training_std"][: len(parts)]
+    return frame[[f"{name}{suffix}" for name in centre for suffix in suffixes]].reset_index()
 
 
 def table1(table: pd.DataFrame, mask: pd.Series | None = None) -> pd.DataFrame:
-    """Table 1: method, agan, agan_std, l0, l0_std, l1, l1_std, failure, failure_std (failure in %)."""
+    """Table 1: method, agan, agan_std, l0, l0_std, l1, l1_std, failure, failure_std (failure in %).
+
+    With several trainings, each metric also has its standard deviation over them, such as agan_training_std.
+    """
     return over_seeds(per_seed(table, [metric.name for metric in PAPER], mask))
 
 
@@ -65,14 +81,19 @@ def thresholded(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def success(table: pd.DataFrame) -> pd.DataFrame:
-    """Found pairs per method, in each test set and in all, with the 95 % Wilson interval of the rate."""
+    """Found pairs per method, in each test set and in all, with two 95 % intervals of the rate.
+
+    Wilson's, as if all pairs were independent; and `low` to `high`, for another training and other images.
+    """
     rows = []
     for method, part in table.groupby("method", sort=False):
         for seed, group in [*part.groupby("seed"), ("all", part)]:
             found, n = int(group["found"].sum()), len(group)
-            interval = stats.binomtest(found, n).proportion_ci(0.95, method="wilson")
-            rows.append((method, seed, n, found, found / n, interval.low, interval.high))
-    return pd.DataFrame(rows, columns=["method", "seed", "pairs", "found", "success", "wilson_low", "wilson_high"])
+            wilson = stats.binomtest(found, n).proportion_ci(0.95, method="wilson")
+            interval = intervals.mean(group["found"], group).rate_interval()
+            rows.append((method, seed, n, found, found / n, wilson.low, wilson.high, *interval))
+    columns = ["method", "seed", "pairs", "found", "success", "wilson_low", "wilson_high", "low", "high"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def by_target(table: pd.DataFrame) -> pd.DataFrame:

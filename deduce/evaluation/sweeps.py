@@ -107,6 +107,7 @@ def tests(table: pd.DataFrame, mask: pd.Series, sweep: Sweep) -> pd.DataFrame:
             rows.append({"a": key(sweep.reference), "b": key(label), "metric": metric.name} | result)
     frame = pd.DataFrame(rows)
     if len(frame):  # a family is the comparisons on one metric
+        frame = statistics.clustered(frame)
         adjusted = frame.groupby("metric")["p"].transform(lambda p: statistics.holm(p.to_numpy()))
         frame.insert(frame.columns.get_loc("p") + 1, "p_holm", adjusted)
     return frame

@@ -120,11 +120,19 @@ def number_cell(value: Any, decimals: int = 2) -> Cell:
     return Cell(number(value, decimals), value=None if pd.isna(value) else float(value))
 
 
-def with_spread(value: float, spread: float | None, decimals: int = 2, bold: bool = False, mark: str = "") -> Cell:
-    """`22.51 (0.72)`; without brackets where there is no spread, as from a single test set."""
-    single = spread is None or pd.isna(spread) or pd.isna(value)
-    suffix = "" if single else f" ({spread:.{decimals}f})"
-    return replace(number_cell(value, decimals), bold=bold, suffix=suffix, mark=mark)
+def with_spread(
+    value: float, spread: float | None, decimals: int = 2, bold: bool = False, mark: str = "", of_training: Any = None
+) -> Cell:
+    """`22.51 (0.72)`; without brackets where there is no spread, as from a single test set.
+
+    `of_training`, the spread over trainings, stands behind it: `22.51 (0.72; 1.30)`.
+    """
+    spreads = [spread] if of_training is None else [spread, of_training]
+    single = all(map(pd.isna, spreads)) or pd.isna(value)
+    texts = ("–" if pd.isna(size) else f"{size:.{decimals}f}" for size in spreads)
+    return replace(
+        number_cell(value, decimals), bold=bold, suffix="" if single else f" ({'; '.join(texts)})", mark=mark
+    )
 
 
 def frame_table(
@@ -137,7 +145,8 @@ def frame_table(
     """
     if headings is None:  # a metric by its text, and its standard deviation as such; other columns by their names
         known = {name: metric.text for name, metric in METRICS.items()}
-        known |= {f"{name}_std": f"{text}, sd" for name, text in known.items()}
+        spreads = {"std": "sd", "training_std": "sd over trainings"}
+        known |= {f"{name}_{key}": f"{text}, {of}" for name, text in known.items() for key, of in spreads.items()}
         headings = {column: known.get(column, column.replace("_", " ")) for column in frame}
     headings = {name: text for name, text in headings.items() if name in frame}
     columns = [Column(text, numeric=pd.api.types.is_numeric_dtype(frame[name])) for name, text in headings.items()]
@@ -162,14 +171,19 @@ def _cell(value: Any, decimals: int, p: bool) -> Cell:
 
 
 def metric_table(frame: pd.DataFrame, metrics: list[Metric], caption: str, names: Mapping[str, str]) -> Table:
-    """One row per method, with each metric as `mean (std)`; the best of a column is bold, as in the paper."""
+    """One row per method, with each metric as `mean (std)`; the best of a column is bold, as in the paper.
+
+    With several trainings, `mean (std over test sets; std over trainings)`.
+    """
     columns = [Column("algorithm", numeric=False), *(Column(metric.text, metric.latex) for metric in metrics)]
     rows = [[Cell(names[method])] for method in frame["method"]]
     for metric in metrics:
         values = frame[metric.name]
         best = {True: values.min(), False: values.max(), None: None}[metric.lower_is_better]
-        for row, value, spread in zip(rows, values, frame[f"{metric.name}_std"], strict=True):
-            row.append(with_spread(value, spread, metric.decimals, bold=bool(value == best)))
+        spreads = [frame[f"{metric.name}_std"], frame.get(f"{metric.name}_training_std", [None] * len(frame))]
+        for row, value, spread, of_training in zip(rows, values, *spreads, strict=True):
+            best_value = bool(value == best)
+            row.append(with_spread(value, spread, metric.decimals, bold=best_value, of_training=of_training))
     return Table(caption, columns, rows)
 
 
