@@ -33,6 +33,7 @@ rule write_tables:
         results="<results>/results.csv",
         references="<results>/tables/references.csv",
         sweep_tables=expand("<results>/tables/{sweep}.csv", sweep=EXPERIMENT.reported_sweeps),
+        sweep_tests=expand("<results>/tables/{sweep}_tests.csv", sweep=EXPERIMENT.reported_sweeps),
     output:
         [
             reported(f"<results>/tables/{item.name}.csv", item.entry.section, item.name.replace("_", " "))

@@ -275,7 +275,7 @@ def figure(root: Path) -> None:
 def claim(root: Path) -> None:
     line = (
         '    Claim("many_pairs", "There are many pairs.", "nowhere", "more than ten rows",\n'
-        "          lambda evidence: (len(evidence.results) > 10, str(len(evidence.results)))),\n"
+        "          lambda run: Finding(HOLDS if len(run.results) > 10 else FAILS, str(len(run.results)))),\n"
     )
     text = (root / "deduce/evaluation/claims.py").read_text()
     first = re.search(r"^CLAIMS.*\[$", text, re.M)[0]

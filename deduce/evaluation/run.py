@@ -22,7 +22,8 @@ class Run:
     """A run, made in this repository or stored."""
 
     experiment: Mapping[str, Any]  # the config
-    # The files of each kind of artefact; under `results`, `references` and `sweep_tables`, CSV files made from them.
+    # The files of each kind of artefact; under `results`, `references`, `sweep_tables` and `sweep_tests`, CSV files
+    # that were made from them.
     artifacts: Mapping[str, Any]
     mode: str = "run"  # or "artifacts" or "published"
 
@@ -34,14 +35,17 @@ class Run:
     card = cached_property(lambda self: pd.read_csv(self._files("card")[0]))
     # The authors' summary of each test set: seed, method, agan, l0, l1, failure.
     summaries = cached_property(lambda self: pd.read_csv(self._files("summaries")[0]))
-    # Training records by model, and the tables of the sweeps that belong to this run by the sweep's name.
+    # Training records by model; and of the sweeps that belong to this run, the tables by the sweep's name, and the
+    # tests by `NAME_tests`.
     records = cached_property(lambda self: self._frames("records"))
     sweep_tables = cached_property(lambda self: self._frames("sweep_tables"))
+    sweep_tests = cached_property(lambda self: self._frames("sweep_tests"))
     # Arrays by name: figure 2's data, appendix B's reconstructions, and images by the generative models.
     features = property(lambda self: self._arrays("features"))
     reconstructions = property(lambda self: self._arrays("reconstructions"))
     pictures = property(lambda self: self._arrays("pictures"))
     # Summaries that several tables, figures and claims share.
+    common = cached_property(lambda self: self.results[summary.common(self.results)])
     table1 = cached_property(lambda self: summary.table1(self.results))
     table2 = cached_property(lambda self: summary.table2(self.timing, list(self.names)))
     by_target = cached_property(lambda self: summary.by_target(self.results))
@@ -59,6 +63,15 @@ class Run:
     def published(self) -> bool:
         """Whether these are the authors' stored results."""
         return self.mode == "published"
+
+    def classifier(self, method: str) -> str:
+        """The network that a method explains; one of its own, if the config does not say."""
+        return self.experiment.get(method, {}).get("classifier", method)
+
+    def trainings(self, method: str) -> int:
+        """How many trainings of the network that a method explains stand behind its results."""
+        replicated = self.classifier(method) in self.experiment.get("replicated", ())
+        return self.results["training_seed"].nunique() if replicated else 1
 
     @property
     def first_seed(self) -> str:

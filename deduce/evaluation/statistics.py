@@ -110,6 +110,14 @@ def compare(
     }  # fmt: skip
 
 
+def ratio(a: np.ndarray, b: np.ndarray, image: np.ndarray) -> dict[str, float]:
+    """The ratio of the means of paired values, with its interval for other images."""
+    pairs = pd.DataFrame({"training_seed": 1, "seed": 1, "image": image})
+    estimate = intervals.mean(pd.Series(a), pairs) / intervals.mean(pd.Series(b), pairs)
+    low, high = estimate.interval()
+    return {"ratio": estimate.value, "ratio_low": low, "ratio_high": high}
+
+
 def clustered(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows with `low`, `high` and `p_clustered` in place of the variances: for other trainings and other images."""
     spread = rows["training_variance"], rows["image_variance"], rows["trainings"], rows["images"]

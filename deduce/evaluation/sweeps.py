@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from deduce.evaluation import paper, results, statistics, summary
+from deduce.evaluation import intervals, paper, results, statistics, summary
 from deduce.evaluation.figures import GREY, PALETTE, interval, method_rows
+from deduce.evaluation.intervals import Estimate
 from deduce.evaluation.metrics import FAILURE, METRICS
 from deduce.evaluation.tables import Cell, Column, Table, number, number_cell, p_value, with_spread
 from deduce.shards import Pairs, Shard
@@ -55,12 +56,12 @@ def compared(table: pd.DataFrame, sweep: Sweep, others: dict[str, Sweep]) -> pd.
 
 
 def frame(
-    table: pd.DataFrame, mask: pd.Series, sweep: Sweep, changed: dict[str, float], of_paper: bool = True
+    table: pd.DataFrame, mask: pd.Series, sweep: Sweep, changed: dict[str, Estimate], of_paper: bool = True
 ) -> pd.DataFrame:
     """One row per point: setting, label, settings, means, number of pairs, and the paper's figures.
 
-    `changed` is, by variant, the share of pairs whose image differs from the reference's; `of_paper` says whether the
-    dataset is the paper's.
+    `changed` is, by variant, the share of pairs whose image differs from the reference's; `changed_low` and
+    `changed_high` are the ends of its interval. `of_paper` says whether the dataset is the paper's.
     """
     points = [{"setting": key(point.label), "label": point.label} | point.settings for point in sweep.points]
     per_set = summary.per_seed(table, [metric.name for metric in DISTANCES], mask)
@@ -68,7 +69,8 @@ def frame(
     means["pairs"] = per_set["pairs"].groupby("method").sum()
     means["found"] = table.groupby("method")["found"].sum()
     means["iterations"] = table[table["found"]].groupby("method")["iterations"].mean()
-    means["changed"] = pd.Series(changed, dtype=float)
+    shares = {variant: (share.value, *share.rate_interval()) for variant, share in changed.items()}
+    means = means.join(pd.DataFrame(shares, index=["changed", "changed_low", "changed_high"]).T)
     means = means.loc[[point.variant for point in sweep.points]].reset_index(drop=True)
     frame = pd.concat([pd.DataFrame(points, dtype=object).infer_objects(), means], axis=1)
     printed = paper.SWEEPS.get(sweep.name, {}) if of_paper else {}
@@ -76,21 +78,26 @@ def frame(
     return frame.join(pd.DataFrame(rows, columns=[f"paper_{name}" for name in NAMES]))
 
 
-def changed(sweep: Sweep, shards: dict[tuple[str, str], Shard]) -> dict[str, float]:
+def changed(sweep: Sweep, shards: dict[tuple[str, str], Shard]) -> dict[str, Estimate]:
     """By variant, the share of pairs, found or not, for which a point ended in another image than the reference."""
     images = {
         point.variant: np.concatenate([shards[point.variant, seed].counterfactual for seed in sweep.on])
         for point in sweep.points
     }
-    reference = next(images[point.variant] for point in sweep.points if point.label == sweep.reference)
-    return {variant: float((ends != reference).any((1, 2, 3)).mean()) for variant, ends in images.items()}
+    name, reference = next(
+        (point.variant, images[point.variant]) for point in sweep.points if point.label == sweep.reference
+    )
+    indices = [pd.DataFrame({"training_seed": 1, "seed": seed, "image": shards[name, seed].image}) for seed in sweep.on]
+    pairs = pd.concat(indices, ignore_index=True)
+    differ = {variant: pd.Series((ends != reference).any((1, 2, 3))) for variant, ends in images.items()}
+    return {variant: intervals.mean(values, pairs) for variant, values in differ.items()}
 
 
 def tests(table: pd.DataFrame, mask: pd.Series, sweep: Sweep) -> pd.DataFrame:
     """The reference (a) against every other point (b), paired: L0 and L1 on the compared pairs, failures on all.
 
     If each point is averaged over its own pairs, L0 and L1 are compared on the pairs that both points found.
-    Differences are a - b.
+    Differences are a - b, ratios b / a.
     """
     variants = {point.label: point.variant for point in sweep.points}
     reference = variants.pop(sweep.reference)
@@ -103,7 +110,7 @@ def tests(table: pd.DataFrame, mask: pd.Series, sweep: Sweep) -> pd.DataFrame:
         for metric in MEASURES:
             chosen = np.full(len(wide), True) if metric is FAILURE else both
             a, b = wide[metric.name][columns].to_numpy(float)[chosen].T
-            result = statistics.compare(a, b, image[chosen])
+            result = statistics.compare(a, b, image[chosen]) | statistics.ratio(b, a, image[chosen])
             rows.append({"a": key(sweep.reference), "b": key(label), "metric": metric.name} | result)
     frame = pd.DataFrame(rows)
     if len(frame):  # a family is the comparisons on one metric

@@ -11,4 +11,9 @@ PUBLISHED: dict[str, Any] = {
     "images_per_seed": 100,
     "training_seeds": [1],  # one training of each model, whose seed is not known
     "replicated": [],
+    # The networks that the methods explain; VLK has one of its own, which was trained with another library.
+    "deduce": {"classifier": "ddu"},
+    "jsma": {"classifier": "plain"},
+    "revise": {"classifier": "plain"},
+    "vlk": {"classifier": "vlk_resnet"},
 }

@@ -10,7 +10,7 @@ import pandas as pd
 
 from deduce.datasets import DATASETS
 from deduce.evaluation import summary
-from deduce.evaluation.claims import FAILS, HOLDS
+from deduce.evaluation.verdicts import FAILS, HOLDS
 from deduce.published import PUBLISHED
 
 # By config key: the value of the paper's classifiers, and how to say that this run has another one.
