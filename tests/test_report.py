@@ -14,6 +14,8 @@ from artefacts import make_pairs, make_shard
 from report_case import PATH_METHOD, make_page, replayed, table_files
 
 from deduce.evaluation import comparison
+from deduce.evaluation.claims import CLAIMS
+from deduce.evaluation.run import Run
 from deduce.evaluation.tables import frame_table
 from deduce.report import answer, gallery, page
 
@@ -93,7 +95,7 @@ def test_values_outside_the_range_are_clipped():
 
 def test_three_sentences_with_the_numbers_of_the_tables(data):
     results = data.run.results
-    sentences = answer.sentences(results, data.frame("claims"), data.run.references, NAMES)
+    sentences = answer.sentences(data.run, data.frame("claims"), data.frame("tests"))
     assert len(sentences) == 3
     rate = 100 * results[results["method"] == "deduce"]["found"].mean()
     assert f"DeDUCE found {rate:.1f}" in sentences[0]
@@ -117,8 +119,9 @@ def test_a_rate_is_not_rounded_to_all_or_nothing(rate, text):
 
 
 def test_a_run_without_scores_or_common_pairs_still_gets_an_answer(data):
-    results = data.run.results.assign(found=False, agan=np.nan)
-    sentences = answer.sentences(results, data.frame("claims"), pd.DataFrame(), NAMES)
+    run = Run(data.run.experiment, {})
+    run.results, run.references = data.run.results.assign(found=False, agan=np.nan), pd.DataFrame()
+    sentences = answer.sentences(run, data.frame("claims"), data.frame("tests"))
     assert "No pair" in sentences[1] and "Realism was not measured" in sentences[2]
 
 
@@ -221,7 +224,12 @@ def test_another_dataset_shows_its_classes_and_nothing_of_the_paper(data, tmp_pa
     html = page.render(make_page(tmp_path, dataset="fashion_mnist"))
     assert shown_sections(html) == ["answer", "gallery", "metrics", "times", "made"]
     assert "Fashion-MNIST" in html and '"Ankle boot"' in html
-    of_paper = ("beside the paper", 'number paper"', "of the paper&#39;s 4,500 pairs", "of the paper&#39;s 26 claims")
+    of_paper = (
+        "beside the paper",
+        'number paper"',
+        "of the paper&#39;s 4,500 pairs",
+        f"of the paper&#39;s {len(CLAIMS)} claims",
+    )
     assert not [text for text in of_paper if text in html]
     assert all(text in page.render(data) for text in of_paper)
 

@@ -23,6 +23,7 @@ from deduce.evaluation.summary import PAIR
 
 RESAMPLES, BOOTSTRAP_SEED = 2000, 0
 SIGNIFICANT = 0.05
+SHARES = [FAILURE.name, *(metric.name for metric in BEYOND if metric.share)]
 COLUMNS = [
     "family", "a", "b", "metric", "mask", "scope", "n", "trainings", "images", "mean_a", "mean_b", "mean_difference",
     "low", "high", "p_clustered", "p_clustered_holm", "ci_low", "ci_high", "ci_low_images", "ci_high_images",
@@ -123,7 +124,7 @@ def clustered(rows: pd.DataFrame) -> pd.DataFrame:
     spread = rows["training_variance"], rows["image_variance"], rows["trainings"], rows["images"]
     half = intervals.half_width(*spread)
     # Two methods that fail on the same pairs, such as none, may still differ on others.
-    same = (half == 0) & (rows["metric"] == FAILURE.name)
+    same = (half == 0) & rows["metric"].isin(SHARES)
     half = np.where(same, intervals.nothing(rows["images"]), half)
     ends = {"low": rows["mean_difference"] - half, "high": rows["mean_difference"] + half}
     p = intervals.p_values(rows["mean_difference"], *spread)

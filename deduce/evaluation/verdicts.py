@@ -14,6 +14,7 @@ from deduce.evaluation.intervals import COVERAGE, Estimate
 from deduce.evaluation.run import Run
 
 HOLDS, FAILS, UNDECIDED, UNTESTED = "holds", "does not hold", "undecided", "not tested"
+RESULTS = (HOLDS, FAILS, UNDECIDED, UNTESTED)
 LISTED = 6  # parts of a claim that its text lists
 
 Interval = Callable[[float], tuple[float, float]]  # its ends, by the coverage that is asked for

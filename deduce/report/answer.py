@@ -3,6 +3,7 @@
 The first method of the experiment is the subject of the sentences.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +11,9 @@ import pandas as pd
 
 from deduce.datasets import DATASETS
 from deduce.evaluation import summary
-from deduce.evaluation.verdicts import FAILS, HOLDS
+from deduce.evaluation.run import Run
+from deduce.evaluation.statistics import row
+from deduce.evaluation.verdicts import RESULTS, one_training
 from deduce.published import PUBLISHED
 
 # By config key: the value of the paper's classifiers, and how to say that this run has another one.
@@ -19,10 +22,9 @@ TELLS_APART = 0.9  # AUROC; the claim about the score has the same threshold
 Names = Mapping[str, str]  # the display names of the methods; the first method is the subject
 
 
-def sentences(results: pd.DataFrame, claims: pd.DataFrame, references: pd.DataFrame, names: Names) -> list[str]:
+def sentences(run: Run, claims: pd.DataFrame, tests: pd.DataFrame) -> list[str]:
     """Three sentences about what was measured. `claims` is empty if the paper's claims do not apply."""
-    table1 = summary.table1(results).set_index("method")
-    return [_success(results, names), _distance(results, table1, names), _realism(table1, claims, references, names)]
+    return [_success(run.results, run.names), _distance(run, tests), _realism(run, claims, tests)]
 
 
 def _success(results: pd.DataFrame, names: Names) -> str:
@@ -41,46 +43,58 @@ def _success(results: pd.DataFrame, names: Names) -> str:
     )
 
 
-def _distance(results: pd.DataFrame, table1: pd.DataFrame, names: Names) -> str:
-    common, subject = int(summary.common(results).sum()) // len(names), next(iter(names))
-    if not common:
+def _distance(run: Run, tests: pd.DataFrame) -> str:
+    names, subject = run.names, next(iter(run.names))
+    if run.common.empty:
         return "No pair was solved by every method, so their distances cannot be compared on the same pairs."
-    l0, l1 = table1.loc[subject, "l0"], table1.loc[subject, "l1"]
-    return (
-        f"On the {common:,} pairs that every method solved, {names[subject]} changed {l0:.1f} pixels on average "
-        f"({_standing(table1['l0'], subject, names, 'the fewest')}), "
-        f"and by {l1:.1f} in total brightness ({_standing(table1['l1'], subject, names, 'the least')})."
+    values = run.table1.set_index("method").loc[subject]
+    fewer, less = (_standing(run, tests, *what) for what in (("l0", "fewer", "more"), ("l1", "less", "more")))
+    text = (
+        f"On the {len(run.common) // len(names):,} pairs that every method solved, {names[subject]} changed "
+        f"{values['l0']:.1f} pixels on average ({fewer}), and by {values['l1']:.1f} in total brightness ({less})."
     )
+    if any(one_training(run, (subject, other), run.trainings(other)) for other in names):
+        text += " One training of each network stands behind this; another may decide otherwise."
+    return text
 
 
-def _standing(values: pd.Series, subject: str, names: Names, best: str) -> str:
-    """Where the subject stands among the methods; lower is better."""
-    others = values.drop(subject).dropna().sort_values()
+def _standing(run: Run, tests: pd.DataFrame, metric: str, below: str, above: str) -> str:
+    """The subject against the best other method, with the interval that decides between them; lower is better."""
+    subject = next(iter(run.names))
+    others = run.table1.set_index("method")[metric].drop(subject).dropna().sort_values()
     if others.empty:
         return "no other method to compare with"
-    nearest = f"{names[str(others.index[0])]}, {others.iloc[0]:.1f}"
-    return f"{best} of all; next: {nearest}" if values[subject] <= others.iloc[0] else f"{best}: {nearest}"
+    best = str(others.index[0])
+    text = f"{run.names[best]}, the best other: {others.iloc[0]:.1f}"
+    test = row(tests, subject, best, metric, "common")
+    if test is None or math.isnan(test["low"]):
+        return f"{text}; too few images to compare them"
+    outcome = below if test["high"] < 0 else above if test["low"] > 0 else "undecided"
+    if one_training(run, (subject, best), test["trainings"]):
+        outcome = "undecided"
+    return f"{text}; {outcome}, 95 % interval of the difference {test['low']:+.1f} to {test['high']:+.1f}"
 
 
-def _realism(table1: pd.DataFrame, claims: pd.DataFrame, references: pd.DataFrame, names: Names) -> str:
-    subject = next(iter(names))
-    value = table1.loc[subject, "agan"]
+def _realism(run: Run, claims: pd.DataFrame, tests: pd.DataFrame) -> str:
+    value = run.table1.set_index("method")["agan"].iloc[0]
     if pd.isna(value):
         return f"Realism was not measured, or on no common pair{_verdict(claims, '; ')}."
-    scores = summary.reference_scores(references).set_index("kind")["agan"] if len(references) else {}
-    standing = _standing(table1["agan"], subject, names, "the best")
+    scores = summary.reference_scores(run.references).set_index("kind")["agan"] if len(run.references) else {}
+    standing = _standing(run, tests, "agan", "better", "worse")
     originals = f"; untouched images: {scores['original']:.1f}" if "original" in scores else ""
     text = f"Its counterfactuals score {value:.1f} in realism (AGAN, lower is better; {standing}{originals})"
-    return f"{text}{_verdict(claims, ', and ')}."
+    return f"{text}{_verdict(claims, '; ')}."
 
 
 def _verdict(claims: pd.DataFrame, joint: str) -> str:
     """The end of a sentence, after `joint`; empty without claims."""
     if claims.empty:
         return ""
-    holds, fails = (int((claims["result"] == result).sum()) for result in (HOLDS, FAILS))
-    tested = f"of the paper's {len(claims)} claims, {holds + fails} can be tested on this run"
-    return f"{joint}{tested}: {holds} hold and {fails} do not"
+    holds, fails, undecided, untested = (int((claims["result"] == result).sum()) for result in RESULTS)
+    return (
+        f"{joint}of the paper's {len(claims)} claims, {holds} hold, {fails} do not, {undecided} are undecided and "
+        f"{untested} were not tested"
+    )
 
 
 def _percent(rate: float) -> str:

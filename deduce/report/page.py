@@ -20,6 +20,7 @@ from deduce.evaluation.metrics import METRICS, PAPER
 from deduce.evaluation.run import Run
 from deduce.evaluation.summary import QUESTION
 from deduce.evaluation.tables import choose_pairs, frame_table
+from deduce.evaluation.verdicts import RESULTS
 from deduce.provenance import versions
 from deduce.report import answer, gallery
 
@@ -27,6 +28,8 @@ FOLDER = Path(__file__).parent
 PACKAGES = ("pandas", "scipy", "matplotlib", "jinja2", "snakemake")  # the page names their versions
 DURATIONS = ["rule", "jobs", "seconds", "longest_job_in_s", "memory_in_MB"]
 COPIED = ("csv", "md", "tex")  # the formats in which a reader can copy a table
+# By result of a claim: its rank when the table is sorted, its class and its sign.
+MARKS = dict(zip(RESULTS, ((0, "yes", "✓"), (1, "no", "✕"), (2, "open", "◐"), (3, "untested", "○")), strict=True))
 Files = Mapping[str, bytes]  # the files of one table or figure by suffix; "json" describes it
 
 
@@ -76,7 +79,7 @@ def context(data: PageData) -> dict[str, Any]:
     return {
         "run": run,
         "sections": _sections(data, tables),
-        "sentences": answer.sentences(results, claims, run.references, names),
+        "sentences": answer.sentences(run, claims, data.frame("tests")),
         "scale_note": answer.scale_note(results, run.experiment) if run.dataset.paper else "",
         "realism_note": answer.realism_note(data.frame("sanity")),
         "facts": {
@@ -88,13 +91,24 @@ def context(data: PageData) -> dict[str, Any]:
             "counterfactuals found": f"{results['found'].sum():,} of {len(results):,}",
         },
         "texts": {name: {kind: files[kind].decode() for kind in COPIED} for name, files in tables.items()},
-        "claims": claims.fillna("").to_dict("records"),
+        "claims": [_claim(row) for row in claims.to_dict("records")],
         "packets": packets,
         "omitted": _omitted(results, packets),
         "gallery": _gallery_facts(run),
         "differences": differences(run.experiment, data.tables) if run.dataset.paper else [],
         "made": _made(data),
     }
+
+
+def _claim(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of the claims with its mark, and where its interval and threshold stand in a strip of 0 to 100."""
+    claim = row | {"mark": MARKS[row["result"]], "strip": None}
+    if not pd.isna([row["low"], row["high"], row["threshold"]]).any():
+        ends = row["low"], row["high"], row["threshold"]
+        least, width = min(ends), (max(ends) - min(ends)) or 1.0
+        places = {name: 5 + 90 * (row[name] - least) / width for name in ("low", "high", "estimate", "threshold")}
+        claim["strip"] = {name: round(place, 1) for name, place in places.items()}
+    return claim
 
 
 def _sections(data: PageData, tables: Mapping[str, Files]) -> list[dict[str, Any]]:
