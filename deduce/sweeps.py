@@ -149,7 +149,7 @@ def _sweep(name: str, section: Mapping[str, Any], config: Mapping[str, Any]) -> 
         for _, varied in choice:
             settings |= varied
         points.append(Point(", ".join(label for label, _ in choice), variant(method, settings, config), settings))
-    if not points:
+    if not points or not axes:
         raise InputError("has no points: 'vary' needs at least one value of each of its keys.")
     labels = [point.label for point in points]
     reference = section.get("reference", labels[0])

@@ -80,8 +80,8 @@ class DeDUCE(Search[DensityModels, MomentumRows]):
         if not isinstance(densities, nn.Module):
             densities = fitted(classifier, *training_data(densities))
         else:
-            example = features_of(classifier, image_tensor(images)[:1])
-            classes = probabilities(classifier, image_tensor(images)[:1]).shape[1]
+            check_range(first := image_tensor(images)[:1])
+            example, classes = features_of(classifier, first), probabilities(classifier, first).shape[1]
             check_densities(on_device(densities, example.device), example, classes)
         confirming = folded_beside(confirming, classifier, images)
         models = DensityModels(classifier, on_device(densities, device_of(classifier)), confirming=confirming)

@@ -1,0 +1,133 @@
+"""A finished run that tests may damage and restore, and what of a run is a measured time."""
+
+import fnmatch
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from conftest import BIN, Checkout
+
+from deduce.artifacts import RECORDS, UNFINISHED, sha256
+
+SEED = int(os.environ.get("DEDUCE_FAULTS_SEED", "1"))
+# The files of a run that hold a measured time, or the host and the command of the run. Every other file has the same
+# bytes in every run on one machine, whatever the number of cores and the folder.
+TIMES = (
+    "logs/*", "benchmarks/*", "manifest.json", "SHA256SUMS", "report.html", "archive/*",
+    "models/*.csv",  # the column `seconds` of the training records; `card.csv` has no times
+    "shards/*/timed/*", "shards/*/sample*/*", "counterfactuals/*/timed.npz", "counterfactuals/*/sample*.npz",
+    "tables/table2*", "tables/claims.*", "figures/run_times.*", "tables/vlk_parity*", "figures/vlk_parity.*",
+    "config.json",  # where the data comes from
+)  # fmt: skip
+TIMELESS = ("models/card.csv",)
+
+
+def is_time(name: str) -> bool:
+    return name not in TIMELESS and any(fnmatch.fnmatch(name, pattern) for pattern in TIMES)
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """The SHA-256 of every file of a run, by name, without records of digests."""
+    files = (path for path in folder.rglob("*") if path.is_file() and RECORDS not in path.parts)
+    return {str(path.relative_to(folder)): sha256(path) for path in files}
+
+
+def differences(one: dict[str, str], other: dict[str, str]) -> list[str]:
+    """The names of files that only one run has, or that differ although they hold no time."""
+    kept = {name for name in one.keys() | other.keys() if not is_time(name)}
+    return sorted(name for name in kept if one.get(name) != other.get(name))
+
+
+@dataclass
+class Victim:
+    """A copy of a finished run in which jobs are killed and files are damaged; `restore` makes it whole again."""
+
+    pristine: Checkout
+    root: Path
+    config: str = "config/test.yaml"
+    chance: random.Random = field(default_factory=lambda: random.Random(SEED))
+
+    def __post_init__(self) -> None:
+        shutil.copytree(self.pristine.root, self.root, symlinks=True)
+        data = self.root / "results/data"
+        shutil.rmtree(data)  # it is large, and no test changes it
+        data.symlink_to(self.pristine.root / "results/data")
+        self.whole = digests(self.results)
+
+    @property
+    def results(self) -> Path:
+        return self.root / "results/test"
+
+    def restore(self) -> None:
+        for name in ("results/test", ".snakemake"):
+            shutil.rmtree(self.root / name, ignore_errors=True)
+            shutil.copytree(self.pristine.root / name, self.root / name, symlinks=True)
+
+    def command(self, *arguments: str) -> list[str]:
+        sources = f"sources=['folder:{self.pristine.root / 'results/data'}']"
+        options = ["--cores", "1", "--configfile", self.config, "--config", sources]
+        return [str(BIN / "snakemake"), *arguments, *options]
+
+    def start(self, *arguments: str) -> subprocess.Popen:
+        """A run in a process group of its own, as a terminal makes one."""
+        log = (self.root / "output.log").open("w")
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        command = self.command(*arguments)
+        return subprocess.Popen(
+            command,
+            cwd=self.root,
+            env=environment,
+            stdout=log,
+            stderr=log,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def output(self) -> str:
+        return (self.root / "output.log").read_text(errors="replace")
+
+    def finish(self, *arguments: str, limit: float = 300) -> tuple[int, str]:
+        """Run to the end; exit status and output."""
+        process = self.start(*arguments)
+        try:
+            return process.wait(limit), self.output()
+        finally:
+            end(process.pid)
+
+    def scripts(self) -> list[int]:
+        """The processes that run a script of this victim's jobs."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                command = (folder / "cmdline").read_bytes()
+                inside = b"/.snakemake/scripts/" in command and b"bash" not in command.split(b"\0")[0]
+                if inside and (folder / "cwd").readlink() == self.root:
+                    found.append(int(folder.name))
+            except OSError:
+                continue
+        return found
+
+    def unfinished(self) -> list[Path]:
+        return list(self.results.rglob(f"{UNFINISHED}*"))
+
+
+def end(group: int) -> None:
+    """End the processes that this test has started and that are still there."""
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def wait_until(condition, limit: float) -> bool:
+    deadline = time.monotonic() + limit
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return False

@@ -1,0 +1,119 @@
+"""Killed runs resume: every rule, the master, its job or both, by three signals, at seeded moments.
+
+The outputs of one job are deleted from a finished run. The run is started again and killed, several times, and started
+once more. It must finish without being unlocked, make the same bytes as before, lose nothing else, and never have two
+processes at one job.
+"""
+
+import contextlib
+import os
+import random
+import signal
+import time
+
+import pytest
+from run import SEED, Victim, differences, digests, end, is_time, wait_until
+from tally import count
+
+pytestmark = [pytest.mark.faults, pytest.mark.workflow]
+SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
+TARGETS = ("master", "job", "group")
+PER_RULE = 5
+
+
+@pytest.fixture(scope="module")
+def victim(finished, tmp_path_factory) -> Victim:
+    return Victim(finished, tmp_path_factory.mktemp("victim") / "repository")
+
+
+@pytest.fixture(scope="module")
+def jobs(finished) -> dict[str, list[str]]:
+    """The outputs of one job of every rule of the default target and the archive, chosen by the seed."""
+    found: dict[str, list[list[str]]] = {}
+    for job in finished.jobs("all", "archive", "--forceall"):
+        if outputs := [name for name in job.details.get("output", "").split(", ") if name]:
+            found.setdefault(job.rule, []).append(outputs)
+    chooser = random.Random(SEED)
+    return {rule: chooser.choice(sorted(outputs)) for rule, outputs in sorted(found.items())}
+
+
+def kill(victim: Victim, process, target: str, number: int) -> str:
+    """Wait for the job, a little longer, and kill; returns what was killed."""
+    wait_until(lambda: victim.scripts() or process.poll() is not None, 60)
+    time.sleep(victim.chance.choice([0, 0.1, 0.3, 0.6, 1, 1.5, 2, 3]) * victim.chance.random())
+    scripts = victim.scripts()
+    if process.poll() is not None:
+        return "after the end"
+    with contextlib.suppress(ProcessLookupError):
+        if target == "master":
+            os.kill(process.pid, number)
+        elif target == "group":
+            os.killpg(process.pid, number)
+        elif scripts:
+            os.kill(scripts[0], number)
+        else:
+            return "between jobs"
+    return target
+
+
+def kill_and_resume(victim: Victim, rule: str, outputs: list[str], kills: int, first: int) -> None:
+    chosen = outputs if rule != "fetch" else outputs[:1]
+    for name in chosen:
+        if not name.startswith("results/data"):
+            (victim.root / name).unlink()
+    before = digests(victim.results)
+    target = chosen[0]
+    options = ["--forcerun", "fetch"] if rule == "fetch" else []
+    for number in range(first, first + kills):
+        process = victim.start(target, *options)
+        what, name = TARGETS[number % 3], SIGNALS[number // 3 % 3]
+        killed = kill(victim, process, what, name)
+        process.wait(120)
+        assert "Traceback" not in victim.output(), victim.output()[-3000:]
+        count("kills", rule, f"{name.name} to {killed}")
+    survivors = victim.scripts()
+    process = victim.start(target, *options)
+    twice = 0
+    while process.poll() is None:
+        twice = max(twice, len(victim.scripts()))
+        time.sleep(0.1)
+    output = victim.output()
+    assert process.returncode == 0, output[-3000:]
+    assert "unlock" not in output and "Traceback" not in output, output[-3000:]
+    assert twice <= 1, "two processes at once where one core was given"
+    if survivors and "waiting for jobs" in output:
+        count("kills", "jobs that outlived their run", "waited for")
+    assert not victim.unfinished()
+    after = digests(victim.results)
+    assert [name for name in before if name not in after] == [], "lost"
+    wrong = [name for name in differences(victim.whole, after) if not is_time(name)]
+    assert wrong == [], wrong
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_a_killed_run_resumes_and_makes_the_same_files(victim, jobs, part):
+    rules = sorted(jobs)
+    for position, rule in enumerate(rules):
+        if position % 4 == part:
+            victim.restore()
+            kill_and_resume(victim, rule, jobs[rule], PER_RULE, first=position * PER_RULE + SEED)
+
+
+def test_every_rule_was_killed_often_enough(jobs):
+    assert len(jobs) * PER_RULE >= 100
+
+
+def test_a_second_run_beside_a_live_one_is_refused_in_one_sentence(victim):
+    victim.restore()
+    target = "results/test/models/autoencoder.safetensors"
+    (victim.root / target).unlink()
+    first = victim.start(target)
+    try:
+        assert wait_until(victim.scripts, 60)
+        status, output = victim.finish(target)
+        assert status != 0 and "another run works in" in output and f"process {first.pid} on" in output
+        assert "Traceback" not in output
+        assert first.wait(120) == 0
+        count("kills", "a second run beside a live one", "refused")
+    finally:
+        end(first.pid)
