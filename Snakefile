@@ -45,6 +45,7 @@ if EXPERIMENT.mode == RUN:
     include: "rules/counterfactuals.smk"
     include: "rules/realism.smk"
     include: "rules/illustrations.smk"
+    include: "rules/estimate.smk"
     include: "rules/methods/_search.smk"
 
     for method in EXPERIMENT.used_methods:

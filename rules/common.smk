@@ -34,8 +34,8 @@ try:
 except InputError as error:
     sys.exit(str(error))
 config = EXPERIMENT.config
-# The part of the config that rules track. Where the data comes from changes no result.
-TRACKED = {key: value for key, value in config.items() if key != "sources"}
+# The part of the config that rules track. Where the data and an estimate's records come from changes no result.
+TRACKED = {key: value for key, value in config.items() if key not in ("sources", "estimate_from")}
 
 # A job that trains, searches or scores asks a cluster for a GPU; inside SLURM, only if one was allocated.
 GPU = 1 if workflow.is_main_process else int("SLURM_GPUS" in os.environ)

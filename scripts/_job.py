@@ -7,6 +7,7 @@ rule's input. When the script has succeeded, the digests of its output are recor
 import atexit
 import logging
 import os
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -42,6 +43,8 @@ def terminate(number, frame) -> None:
 
 
 def record() -> None:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    log.info("%.1f s of CPU time, at most %.0f MB", usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
     for path in map(Path, snakemake.output):
         if path.is_file():
             artifacts.record(path)
