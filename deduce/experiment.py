@@ -17,7 +17,8 @@ from deduce import models
 from deduce.datasets import DATASETS, Dataset
 from deduce.errors import InputError
 from deduce.evaluation import catalogue
-from deduce.evaluation.bundle import DESCRIBED, MANIFEST, Bundle
+from deduce.evaluation.bundle import DESCRIBED, MANIFEST
+from deduce.evaluation.merge import stored
 from deduce.pairs import is_measured
 from deduce.published import PUBLISHED, validation
 from deduce.studies import Study, declared_studies
@@ -34,7 +35,8 @@ class Experiment:
     config: dict[str, Any]  # complete and checked; for stored results, the config that made them
     mode: str = RUN
     name: str = ""  # results go to results/NAME
-    origin: str = ""  # for stored results: the folder or file of artefacts, or the clone of the authors' repository
+    # For stored results: the folder or file of artefacts, or several to merge, or the clone of the authors' repository.
+    origin: str | tuple[str, ...] = ""
     stored: tuple[str, ...] = ()  # names of the stored artefacts, in the mode `artifacts`
 
     @classmethod
@@ -60,7 +62,8 @@ class Experiment:
             published = PUBLISHED | {"sweeps": validation.sweeps(config["published"])}
             experiment = cls(published, PUBLICATION, str(PUBLISHED["name"]), config["published"])
         elif config["artifacts"]:
-            experiment = cls._of_bundle(Bundle(config["artifacts"]), root, name)
+            paths = config["artifacts"]
+            experiment = cls._of_bundles(paths if isinstance(paths, str) else tuple(paths), root, name)
         else:
             configuration.checked(config, everything)
             schema = configuration.schema(root, methods, prod(DATASETS[config["dataset"]].shape))
@@ -72,15 +75,17 @@ class Experiment:
         return experiment
 
     @classmethod
-    def _of_bundle(cls, bundle: Bundle, root: Path, name: str | None) -> Experiment:
-        bundle.check(configuration.schema(root, bundle.methods)["properties"])
-        path, run = bundle.path.resolve(), Path("results", bundle.config["name"]).resolve()
+    def _of_bundles(cls, origin: str | tuple[str, ...], root: Path, name: str | None) -> Experiment:
+        bundle = stored(origin, lambda each: each.check(configuration.schema(root, each.methods)["properties"]))
         if name is None:  # what is made from a run's own artefacts goes beside the run, not over it
-            name = bundle.config["name"] + ("-artifacts" if run in (path, *path.parents) else "")
+            paths = [Path(path).resolve() for path in ([origin] if isinstance(origin, str) else origin)]
+            run = Path("results", bundle.config["name"]).resolve()
+            own = any(run in (path, *path.parents) for path in paths)
+            name = bundle.config["name"] + ("-artifacts" if own else "")
         if cls._is_run(Path("results", name)):
             raise InputError(f"results/{name} is a run of its own: choose another name, `--config name=…`.")
-        stored = tuple(sorted(set(bundle.sums) - {MANIFEST}))
-        experiment = cls(bundle.config, ARTIFACTS, name, str(bundle.path), stored)
+        names = tuple(sorted(set(bundle.sums) - {MANIFEST}))
+        experiment = cls(bundle.config, ARTIFACTS, name, origin, names)
         bundle.require(name for names in experiment.required.values() for name in names)
         return experiment
 

@@ -1,13 +1,13 @@
-# Tables and figures from stored artefacts (`--config artifacts=FOLDER`, or the packed file). Needs the folder, makes a
-# verified copy of it; no rule of this mode can train or generate anything.
+# Tables and figures from stored artefacts (`--config artifacts=FOLDER`, or the packed file, or several as `artifacts=[A,B]`).
+# Needs the folder, makes a verified copy of it; no rule of this mode can train or generate anything.
 
-from deduce.evaluation.bundle import Bundle
+from deduce.evaluation.merge import stored
 
 
 rule verified_artifacts:
     """Copy the artefacts, each file only if its SHA-256 is the one listed."""
     input:
-        Bundle(EXPERIMENT.origin).files(),
+        stored(EXPERIMENT.origin).files(),
     output:
         expand("<artifacts>/{name}", name=EXPERIMENT.artifact_names),
         manifest="<artifacts>/manifest.json",

@@ -4,8 +4,11 @@ from _job import log, snakemake
 
 from pathlib import Path
 
-from deduce.evaluation.bundle import Bundle
+from deduce.evaluation.merge import stored
 
-stored = Bundle(snakemake.params.bundle)
-stored.extract(Path(snakemake.output.sums).parent)
-log.info("%d files verified", len(stored.sums))
+bundle = stored(snakemake.params.bundle)
+bundle.extract(Path(snakemake.output.sums).parent)
+log.info("%d files verified", len(bundle.sums))
+for about in bundle.manifest.get("merged", [])[1:]:
+    if not about["same_judges"]:
+        log.warning("the realism of training seeds %s was judged by other models", about["training_seeds"])

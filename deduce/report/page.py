@@ -224,11 +224,19 @@ def _made(data: PageData) -> dict[str, Any]:
         "page_versions": versions(*PACKAGES),
         "machine": data.machine or f"{host.get('system', '')} {host.get('machine', '')}".strip(),
         "command": data.manifest.get("command", ""),
+        "merged": [_of_source(about) for about in data.manifest.get("merged", [])],
         "sums": data.sums,
         "seconds": float(benchmarks["seconds"].sum()),
         "jobs": int(benchmarks["jobs"].sum()),
         "records": {model: record.to_csv(index=False) for model, record in data.run.records.items()},
     }
+
+
+def _of_source(about: Mapping[str, Any]) -> str:
+    """Where some of the trainings of merged artefacts were made."""
+    seeds, host = ", ".join(map(str, about["training_seeds"])), about.get("host") or {}
+    judged = "" if about.get("same_judges", True) else "; realism judged by other models than the first seed's"
+    return f"training seed {seeds}: {host.get('system', '')} {host.get('machine', '')}{judged}"
 
 
 def _durations_table(benchmarks: pd.DataFrame) -> Files:
