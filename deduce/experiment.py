@@ -154,6 +154,10 @@ class Experiment:
         return [str(seed) for seed in self.config["seeds"]]
 
     @property
+    def training_seeds(self) -> list[int]:
+        return self.config["training_seeds"]
+
+    @property
     def first_training(self) -> int:
         """The training seed of the names without a suffix."""
         return self.config["training_seeds"][0]

@@ -58,6 +58,7 @@ def catalogue() -> str:
             about = (entry.alternative or resolve_name(entry.builder).__doc__).splitlines()[0]
             about = about.replace("by {title}", f"by the {entry.each}").replace("{title}", f"The {entry.each}")
             needs = ", ".join(("results", *entry.needs)) + (" (the paper's dataset only)" if entry.paper else "")
+            needs += " (several trainings only)" if entry.replicated else ""
             lines.append(f"| `{folder}/{entry.name}` | {TITLES[entry.section]} | {about} | {needs} |")
     return CATALOGUE + "\n".join(lines) + "\n"
 

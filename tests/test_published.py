@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import zipfile
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -292,9 +291,8 @@ def written(table, imported, tmp_path_factory) -> dict[str, Path]:
         for seed, (_, _, scores) in imported.items()
         for kind in importer.REFERENCES.values()
     )  # fmt: skip
-    experiment = SimpleNamespace(dataset=run.dataset, methods=run.methods, artifacts=artifacts)
     stems = {}
-    for item in catalogue.items(catalogue.TABLES, experiment):
+    for item in catalogue.items(catalogue.TABLES, run):
         stems[item.name] = folder / item.name
         tables.write(stems[item.name], *item.build(run)[:2])
     return stems

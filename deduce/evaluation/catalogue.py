@@ -48,6 +48,7 @@ class Entry:
     paper: bool = False  # only where the dataset and at least one method are the paper's
     paper_caption: str = ""  # in place of the caption where the dataset is the paper's
     images: bool = False  # a figure of pictures, not a plot
+    replicated: bool = False  # only where there are several trainings
 
 
 @dataclass(frozen=True)
@@ -85,9 +86,14 @@ def _possible(entries: Iterable[Entry], methods: Iterable[str]) -> Iterator[Item
 
 
 def items(entries: Iterable[Entry], experiment: Experiment | Run) -> list[Item]:
-    """The tables or figures of an experiment, by its dataset, its methods and its kinds of artefacts."""
+    """The tables or figures of an experiment, by its dataset, methods, trainings and kinds of artefacts."""
     of_paper = experiment.dataset.paper and bool(set(experiment.methods) & set(paper.TABLE1))
-    possible = (item for item in _possible(entries, experiment.methods) if of_paper or not item.entry.paper)
+    several = len(experiment.training_seeds) > 1
+    possible = (
+        item
+        for item in _possible(entries, experiment.methods)
+        if (of_paper or not item.entry.paper) and (several or not item.entry.replicated)
+    )
     return [item for item in possible if all(experiment.artifacts.get(kind) for kind in item.needs)]
 
 
@@ -108,6 +114,7 @@ def modules(entries: Iterable[Entry]) -> list[str]:
 
 TABLE_BUILDERS, FIGURE_BUILDERS = "deduce.evaluation.paper_tables", "deduce.evaluation.figures"
 SANITY, ORACLES = "deduce.evaluation.sanity", "deduce.evaluation.oracles"
+TRAININGS = "deduce.evaluation.trainings"
 EXAMPLES = "More examples of each method, reconstructions and table 3"
 OTHER_READINGS = "Table 1, read in other ways"
 SHARDS, STORED = ("pairs", "counterfactuals"), ("summaries", "counterfactuals")
@@ -123,6 +130,8 @@ SECTIONS = [
     Section("oracles", "Would anyone else be convinced?", "Oracles",
             "Every method explains one network. These small networks of other architectures were trained apart and no "
             "method has seen them: do they see the target class in the counterfactuals too?"),
+    Section("trainings", "Whose variance is it?", "Trainings",
+            "Every method was run with several trainings of its networks. What one training shows, another may not."),
     Section("metrics", "Metric by metric", "Metrics",
             "Every point is one counterfactual. The marker is the mean with its 95 % interval, for other images and, "
             "with several trainings, another training; thin ticks are the means of each training and test set."),
@@ -161,6 +170,7 @@ TABLES = [
     Entry("table1_cleaned", f"{TABLE_BUILDERS}:table1_cleaned", "claims", needs=STORED),
     Entry("defects", f"{TABLE_BUILDERS}:defects", "claims", needs=STORED, fold="The stored rows that hold no image"),
     Entry("oracles", f"{ORACLES}:oracles", "oracles", needs=("oracles",)),
+    Entry("variance", f"{TRAININGS}:variance", "trainings", replicated=True),
     Entry("tests", f"{TABLE_BUILDERS}:tests", "metrics", fold="Paired tests"),
     Entry("table1_all_metrics", f"{TABLE_BUILDERS}:table1_all_metrics", "metrics", fold=OTHER_READINGS),
     Entry("table1_own_pairs", f"{TABLE_BUILDERS}:table1_own_pairs", "metrics", fold=OTHER_READINGS),
@@ -187,6 +197,10 @@ FIGURES = [
     Entry("vae_reconstructions", f"{FIGURE_BUILDERS}:vae_reconstructions", "gallery", "",
           "Originals, sampled reconstructions by the VAE, and the mean of many (appendix B).",
           needs=("reconstructions",), fold=EXAMPLES, images=True),
+    Entry("trainings", f"{TRAININGS}:picture", "trainings",
+          "Markers are the trainings’ means, ticks beside them the means of their test sets. The band is the 95 % "
+          "interval of the mean for another training and other images.",
+          "Each metric as method, training and test set: a point per training, a tick per test set.", replicated=True),
     Entry("points_{metric}", f"{FIGURE_BUILDERS}:points", "metrics", "{title}",
           "{title} of every counterfactual, with the mean and its interval, a line per method.", each="metric"),
     Entry("success_rates", f"{FIGURE_BUILDERS}:success_rates", "metrics",

@@ -64,6 +64,10 @@ class Run:
         """Whether these are the authors' stored results."""
         return self.mode == "published"
 
+    @property
+    def training_seeds(self) -> list[int]:
+        return list(self.experiment["training_seeds"])
+
     def classifier(self, method: str) -> str:
         """The network that a method explains; one of its own, if the config does not say."""
         return self.experiment.get(method, {}).get("classifier", method)
