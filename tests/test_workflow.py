@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -186,6 +187,23 @@ def test_another_setting_of_a_method_reruns_that_method_and_what_is_made_from_it
     assert {"jsma", "validated", "realism_scores", "write_tables"} <= rules
     assert not rules & {"train", "pairs", "deduce", "vlk", "revise", "nearest_image", "feature_map"}
     assert all("/jsma/" in job.details["output"] for job in planned if job.rule in ("validated", "realism_scores"))
+
+
+def test_three_trainings_cost_three_times_the_classifiers_and_searches_and_nothing_else_is_made_again(finished):
+    planned = finished.jobs("--config", "training_seeds=[1,2,3]")
+    count = Counter(job.rule for job in planned)
+    of_artefacts = {"manifest", "results_table", "write_tables", "draw_figures", "write_report", "all"}
+    answers = 2 * len(TEST.seeds)  # of two more trainings
+    assert count == (
+        Counter(of_artefacts)
+        | Counter({"train": 2 * len(TEST.config["replicated"])})
+        | Counter({method: answers * len(TEST.parts_of("1")) for method in METHODS})
+        | Counter({"validated": answers * len(METHODS), "realism_scores": answers * len(METHODS)})
+    )
+    made_again = [
+        job for job in planned if job.rule not in of_artefacts and "@training_seed=" not in job.details["output"]
+    ]
+    assert made_again == []
 
 
 def test_other_sources_of_the_same_data_plan_nothing(finished):

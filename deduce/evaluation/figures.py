@@ -97,7 +97,7 @@ def _image_rows(
     return figure
 
 
-def _plain_ticks(axis: Any) -> None:
+def plain_ticks(axis: Any) -> None:
     """Ticks of a logarithmic axis as plain numbers, also where the axis spans less than a decade."""
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axis.set_major_formatter("{x:g}")
@@ -164,7 +164,7 @@ def thresholds(run: Run) -> Figure:
         look: dict[str, Any] = {"marker": marker, "color": colour, "capsize": 3, "label": run.names[method]}
         axis.errorbar(range(len(part)), part["l0"], part["l0_std"].fillna(0), **look)
     axis.set(xlabel="a pixel counts as changed if it differs by more than", ylabel="mean L0 (log scale)", yscale="log")
-    _plain_ticks(axis.yaxis)
+    plain_ticks(axis.yaxis)
     axis.set_xticks(range(1 + len(THRESHOLDS)), ["0 (paper)", *[f"{level:g}" for level in THRESHOLDS]])
     axis.legend(frameon=False, ncols=2)
     return figure
@@ -210,7 +210,7 @@ def beside_paper(run: Run) -> Figure:
             axis.errorbar(position + 0.13, row["paper"], row["paper_std"] or None, markerfacecolor="white", **look)
         if logarithmic := metric in ("l0", "l1"):
             axis.set_yscale("log")
-            _plain_ticks(axis.yaxis)
+            plain_ticks(axis.yaxis)
         axis.set_title(METRICS[metric].text + (" (log scale)" if logarithmic else ""))
         axis.set_xticks(range(len(styles)), [run.names[style[1]] for style in styles], rotation=30)
         axis.set_xlim(-0.5, len(styles) - 0.5)
@@ -276,7 +276,7 @@ def times(run: Run) -> Figure:
             axis.plot(printed[method][0], position, "|", color="black", markersize=14)
     scale = "log scale; bar: the paper's mean" if printed else "log scale"
     axis.set(xscale="log", xlabel=f"seconds for one counterfactual ({scale})")
-    _plain_ticks(axis.xaxis)
+    plain_ticks(axis.xaxis)
     method_rows(axis, [run.names[style[1]] for style in styles])
     return figure
 

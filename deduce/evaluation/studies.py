@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from deduce.evaluation import intervals, paper, results, statistics, summary
-from deduce.evaluation.figures import GREY, interval, method_rows, styled
+from deduce.evaluation.figures import GREY, interval, method_rows, plain_ticks, styled
 from deduce.evaluation.intervals import Estimate
 from deduce.evaluation.metrics import FAILURE, METRICS
 from deduce.evaluation.tables import MISSING, Cell, Column, Table, frame_table, number_cell
@@ -112,8 +112,8 @@ def _differences(a: pd.DataFrame, b: pd.DataFrame) -> Iterator[dict[str, Any]]:
         low, high = estimate.interval()
         yield {
             "metric": metric.name, "trainings": part["training_seed"].nunique(), "pairs": len(part),
-            "mean_a": of_a.mean(), "mean_b": of_b.mean(), "difference": estimate.value, "low": low, "high": high,
-            "p": estimate.p(),
+            "mean_a": of_a.mean(), "mean_b": of_b.mean(), "difference": of_a.mean() - of_b.mean(),
+            "low": low, "high": high, "p": estimate.p(),
         }  # fmt: skip
 
 
@@ -188,10 +188,11 @@ def same_classifier_figure(frame: pd.DataFrame, names: Mapping[str, str]) -> Fig
                 axis.errorbar(mean, place + 0.24 * (number - 0.5), xerr=bars, label=label, **look)
         if metric is not FAILURE:
             axis.set_xscale("log")
+            plain_ticks(axis.xaxis)
         axis.set_title(metric.text + ("" if metric is FAILURE else " (log scale)"))
         axis.grid(axis="y", visible=False)
     method_rows(axes[0, 0], [names[method] for method in dict.fromkeys(frame["method"])])
-    axes[0, -1].legend(frameon=False, title="network")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
     return figure
 
 
@@ -248,7 +249,8 @@ def dependence_figure(
     values = [next(iter(case.settings.values())) for case in study.cases]
     for line, curve in enumerate(curves):
         for axis, metric in zip(axes[line], MEASURES, strict=True):
-            for _, method, colour, marker in methods:
+            for position, method, colour, marker in methods:
+                aside = 2 ** (0.08 * (position - (len(methods) - 1) / 2))  # so that methods do not hide each other
                 part = frame[(frame["curve"] == curve) & (frame["method"] == method)]
                 if of_paper and method in paper.TABLE1:
                     axis.axhline(paper.TABLE1[method][metric.name][0], color=colour, linestyle=":", linewidth=1.2)
@@ -259,11 +261,13 @@ def dependence_figure(
                 )
                 bars = [(means - low).clip(lower=0), (high - means).clip(lower=0)]
                 look: dict[str, Any] = {"color": colour, "marker": marker, "capsize": 3, "markersize": 5}
-                axis.errorbar(part["value"], means, bars, label=names[method], **look)
+                axis.errorbar(aside * part["value"], means, bars, label=names[method], **look)
                 for number, case in enumerate(study.cases):
                     if (case.curve, case.method) == (curve, method):
                         own = rows[(rows["case"] == number) & (rows["found"] | (metric is FAILURE))]
-                        axis.plot(values[number], own[metric.name].mean(), ".", color=colour, alpha=0.5, markersize=4)
+                        axis.plot(
+                            aside * 1.03 * values[number], own[metric.name].mean(), ".", color=colour, markersize=4
+                        )
             axis.set_xscale("log", base=2)
             ticks = sorted(frame.loc[frame["curve"] == curve, "value"].unique())
             axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
@@ -271,7 +275,7 @@ def dependence_figure(
             axis.set_xlabel(curve)
             axis.set_title(metric.text if line == 0 else "")
             bottom, top = axis.get_ylim()
-            axis.set_ylim(0 if metric is FAILURE else bottom, min(top, 105) if metric is FAILURE else top)
+            axis.set_ylim(0 if metric is FAILURE else max(bottom, 0), min(top, 105) if metric is FAILURE else top)
     axes[0, 0].legend(frameon=False)
     note = "bars: 95 % intervals; dots: trainings" + ("; dotted: the paper" if of_paper else "")
     figure.suptitle(note, fontsize=9, color=GREY)
