@@ -497,6 +497,21 @@ def test_trainings_that_disagree_leave_a_claim_undecided(replicated):
     assert set(single.values()) == {UNDECIDED}, "no single training holds or fails where another one does the opposite"
 
 
+def test_the_claims_of_each_training_stand_beside_those_of_all(replicated):
+    """On one network, DeDUCE is farther than JSMA with trainings 1 and 2 and closer with training 7."""
+    jsma = replicated.method == "jsma"
+    turned = replicated.assign(l0=replicated.l0 - 6 * jsma, l1=replicated.l1 - 3 * jsma)
+    run = evidence(turned)
+    run.experiment["training_seeds"] = [1, 2, 7]
+    frame, table = claims.by_training(run)
+    line = frame.set_index("id").loc["closest"]
+    assert line[["training_seed_1", "training_seed_2", "training_seed_7"]].tolist() == [FAILS, FAILS, HOLDS]
+    assert line["opposite"] and line["result"] == UNDECIDED and "closest" in table.notes[0]
+    run.results = replicated  # training 1 to 7 alike
+    frame, table = claims.by_training(run)
+    assert not frame["opposite"].any() and table.notes[0].startswith("On no claim")
+
+
 def test_claims_of_small_p_values_stay_as_the_paper_states_them(replicated):
     random = np.random.default_rng(1)
     measured = replicated.assign(agan=replicated.l0 + random.normal(0, 1, len(replicated)))

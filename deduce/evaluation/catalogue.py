@@ -166,6 +166,8 @@ TABLES = [
     Entry("table3", f"{TABLE_BUILDERS}:table3", "gallery", fold=EXAMPLES),
     Entry("table3_paper", f"{TABLE_BUILDERS}:table3_paper", "gallery", fold=EXAMPLES, paper=True),
     Entry("claims", "deduce.evaluation.claims:claims", "claims", paper=True),
+    Entry("claims_by_training", "deduce.evaluation.claims:by_training", "claims", fold="Each training by itself",
+          paper=True, replicated=True),
     Entry("audit", f"{TABLE_BUILDERS}:audit", "claims", needs=STORED),
     Entry("table1_cleaned", f"{TABLE_BUILDERS}:table1_cleaned", "claims", needs=STORED),
     Entry("defects", f"{TABLE_BUILDERS}:defects", "claims", needs=STORED, fold="The stored rows that hold no image"),

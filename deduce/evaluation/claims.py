@@ -66,6 +66,26 @@ def claims(run: Run) -> tuple[pd.DataFrame, Table]:
     return frame, frame_table(frame, "The paper's claims and this run.", headings)
 
 
+def by_training(run: Run) -> tuple[pd.DataFrame, Table]:
+    """The results of the claims if each training had been the only one, beside those of all trainings together."""
+    together = check_all(run)
+    frame = together[["id", "claim", "result"]]
+    columns = {f"training_seed_{seed}": check_all(run.of_training(seed))["result"] for seed in run.training_seeds}
+    frame = frame.assign(**columns)
+    opposite = frame[list(columns)].apply(lambda results: {HOLDS, FAILS} <= set(results), axis=1)
+    frame = frame.assign(opposite=opposite)
+    headings = {"claim": "the paper says", "result": "all trainings"}
+    headings |= {column: f"only training {seed}" for column, seed in zip(columns, run.training_seeds, strict=True)}
+    disagreeing = ", ".join(frame.loc[opposite, "id"])
+    note = (
+        f"One training says “{HOLDS}” and another “{FAILS}”: {disagreeing}."
+        if disagreeing
+        else f"On no claim does one training say “{HOLDS}” and another “{FAILS}”."
+    )
+    caption = "The results of the claims if each training of the networks had been the only one."
+    return frame, frame_table(frame, caption, headings, notes=[note])
+
+
 def check_all(run: Run) -> pd.DataFrame:
     """One row per claim: id, claim, where, test, result, number, estimate, low, high, threshold."""
     rows = []

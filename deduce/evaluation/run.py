@@ -1,5 +1,7 @@
 """The data behind the tables and figures of a run, read from its artefacts when first needed."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -85,6 +87,12 @@ class Run:
     def first_training(self) -> pd.DataFrame:
         """The results with the models of the first training: those that pictures and single pairs are shown of."""
         return self.results[self.results["training_seed"] == self.experiment["training_seeds"][0]]
+
+    def of_training(self, seed: int) -> Run:
+        """This run as if it had one of its trainings only."""
+        single = Run({**self.experiment, "training_seeds": [seed]}, self.artifacts, self.mode)
+        single.results, single.references = self.results[self.results["training_seed"] == seed], self.references
+        return single
 
     @cached_property
     def names(self) -> dict[str, str]:
