@@ -309,6 +309,14 @@ def checked_pairs(
     return images, targets
 
 
+def distinct(images: Tensor) -> tuple[Tensor, Tensor]:
+    """The images without repetitions, and the position among them of each image, (n,)."""
+    if not len(images):
+        return images, torch.zeros(0, dtype=torch.int64)
+    once, position = images.flatten(1).unique(dim=0, return_inverse=True)
+    return once.view(-1, *images.shape[1:]), position
+
+
 @torch.no_grad()
 def probabilities(classifier: nn.Module, images: Tensor) -> Tensor:
     """The probability of each class, (n, classes), on the CPU, for any number of images on any device."""

@@ -90,12 +90,13 @@ def double(monkeypatch):
     """torch and the search engine compute in 64 bits."""
     import numpy as np
     import torch
-    from small_world import world
+    from small_world import autoencoder
 
     from deduce import search
 
-    world()  # is trained in 32 bits
+    autoencoder()  # it and the small world are trained in 32 bits
     torch.set_default_dtype(torch.float64)
+    monkeypatch.setattr(torch.nn.Module, "float", lambda network: network)
     monkeypatch.setattr(search, "image_tensor", lambda images: torch.as_tensor(np.asarray(images)).double())
     yield
     torch.set_default_dtype(torch.float32)

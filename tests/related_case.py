@@ -14,7 +14,9 @@ from deduce.search import Result
 
 
 def in_double(network: nn.Module) -> nn.Module:
-    return copy.deepcopy(network).double().eval().requires_grad_(False)
+    network = copy.deepcopy(network).double().eval().requires_grad_(False)
+    network.is_folded = True  # as it is: folding is for 32 bits
+    return network
 
 
 def open_pairs(n: int, network: nn.Module | None = None) -> tuple[Tensor, Tensor]:

@@ -69,6 +69,15 @@ def autoencoder() -> Autoencoder:
     return network
 
 
+class Drawing(nn.Module):
+    """The decoder of the VAE in the place of a GAN: `generator(latent)`, and `generator.latent`, the dimension."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.generator = world().vae.decoder
+        self.generator.latent = 8
+
+
 @functools.cache
 def ensemble() -> Ensemble:
     """Four small classifiers for this world, trained by their task."""

@@ -11,13 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from small_world import CLASSES, SIZE, autoencoder, ensemble, world
+from small_world import CLASSES, SIZE, Drawing, autoencoder, ensemble, world
 from torch import nn
 
 from deduce import JSMA, REVISE, DeDUCE, methods, provenance
 from deduce.config import available_methods
 from deduce.errors import InputError
+from deduce.methods.cem import CEM
 from deduce.methods.nearest_image import NearestImage
+from deduce.methods.piece import PIECE
 from deduce.methods.schut import Schut
 from deduce.methods.vlk import VLK
 from deduce.methods.wachter import Wachter
@@ -45,6 +47,8 @@ METHODS = {
     "revise": REVISE(step_size=0.002, max_iterations=12),
     "vlk": VLK(max_iterations=10, autoencoder_weight=2.0, prototype_weight=5.0, sparsity=0.005),
     "nearest_image": NearestImage(),
+    "cem": CEM(max_iterations=10, loss_weight_steps=2, autoencoder_weight=2.0, sparsity=0.005),
+    "piece": PIECE(max_iterations=5, inversion_steps=5),
     "schut": Schut(max_iterations=20),
     "wachter": Wachter(max_iterations=20, weight_steps=2, patience=5),
 }
@@ -56,6 +60,8 @@ def arguments(method):
     known = {"densities": w.densities, "generative_model": w.vae, "autoencoder": autoencoder()}
     known["training"] = (w.training_images, w.training_labels)
     classifier = w.ddu if "densities" in method.needs else w.plain
+    if isinstance(method, PIECE):
+        known["generative_model"] = Drawing()
     if isinstance(method, Schut):
         classifier = ensemble()
     return {"classifier": classifier} | {name: known[name] for name in method.needs}

@@ -1,6 +1,8 @@
 """The algorithms of the paper's related work as one would write them on a blackboard: one image, plain loops."""
 
+import numpy as np
 import torch
+from scipy import stats
 from torch import Tensor
 
 
@@ -84,3 +86,113 @@ def schut(members: list, image: Tensor, target: int, method) -> tuple[Tensor, bo
         image.view(-1)[pixel] = (image.view(-1)[pixel] + method.step_size * gradient[pixel].sign()).clamp(0, 1)
         changes[pixel] += 1
     raise AssertionError
+
+
+def cem(classify, autoencoder, image: Tensor, method, target: int | None = None, positive=False):
+    """The best image or None: a pertinent negative for a target or (None) for any other class, or a positive."""
+    x = image[None]
+    y = int(classify(x).argmax())
+
+    def shown(z: Tensor) -> Tensor:
+        return x - z if positive else z
+
+    def project(z: Tensor) -> Tensor:
+        keep = z.abs() <= x.abs() if positive else z.abs() > x.abs()
+        return torch.where(keep, z, x)
+
+    def missing(p: Tensor) -> Tensor:
+        """How far the condition is from being met: above 0 if it is not."""
+        wanted = y if positive else target
+        if wanted is None:
+            return p[y] - max(p[j] for j in range(len(p)) if j != y) + method.confidence_margin
+        return max(p[j] for j in range(len(p)) if j != wanted) - p[wanted] + method.confidence_margin
+
+    lower, c, upper, best, best_image = 0.0, method.initial_loss_weight, 1e10, 1e10, None
+    for _ in range(method.loss_weight_steps):
+        new = point = x
+        found = False
+        for i in range(method.max_iterations):
+            point = point.detach().requires_grad_()
+            error = (autoencoder(shown(point)) - shown(point)).square().sum()
+            attack = torch.clamp(missing(classify(shown(point)).softmax(1)[0]), min=0)
+            loss = c * attack + (point - x).square().sum() + method.autoencoder_weight * error
+            (gradient,) = torch.autograd.grad(loss, point)
+            rate = method.learning_rate * (1 - i / method.max_iterations) ** 0.5
+            moved = point.detach() - rate * gradient.clamp(-method.gradient_clip, method.gradient_clip)
+            old, d = new, moved - x
+            new = x.clone()
+            new[d > method.sparsity] = (moved - method.sparsity).clamp(max=1)[d > method.sparsity]
+            new[d < -method.sparsity] = (moved + method.sparsity).clamp(min=0)[d < -method.sparsity]
+            new = project(new)
+            point = project(new + (i + 1) / (i + 4) * (new - old)) if method.momentum else new
+            size = float((new - x).square().sum() + method.sparsity * (new - x).abs().sum())
+            with torch.no_grad():
+                if missing(classify(shown(new)).softmax(1)[0]) < 0:
+                    found = True
+                    if size < best:
+                        best, best_image = size, shown(new)[0]
+        upper, lower = (min(upper, c), lower) if found else (upper, max(lower, c))
+        c = (lower + upper) / 2 if upper < 1e9 else 10 * c
+    return best_image
+
+
+def hurdle(values: np.ndarray):
+    """How often a feature is above 0, and the distribution that fits it best where it is; None if it never is."""
+    on = values[values > 0]
+    if not len(on):
+        return 0.0, None
+    if on.min() == on.max():
+        return len(on) / len(values), stats.norm(on[0], 1e-6 * on[0])
+    skew = stats.skew(on)
+    fits = [stats.norm(*stats.norm.fit(on)), stats.norm(0, np.sqrt(np.mean(on**2)))]
+    if skew > 0:
+        a, scale = 4 / skew**2, on.std() * skew / 2
+        fits.append(stats.gamma(a, on.mean() - a * scale, scale))
+    fits += [stats.gamma(*stats.gamma.fit(on, floc=0)), stats.expon(*stats.expon.fit(on)), stats.expon(0, on.mean())]
+    p = [stats.kstest(on, fit.cdf, method="asymp").pvalue for fit in fits]
+    return len(on) / len(values), fits[int(np.argmax(p))]
+
+
+def piece_goal(features: np.ndarray, weight: np.ndarray, hurdles: list, alpha: float) -> np.ndarray:
+    """The goal of one image's features; `weight` and `hurdles` are the target's, feature by feature."""
+    goal = features.copy()
+    for j, (value, w, (share, fit)) in enumerate(zip(features, weight, hurdles, strict=True)):
+        if fit is None:
+            continue
+        low, high = share * fit.cdf(value), share * (1 - fit.cdf(value))
+        probability = 1 - share if value <= 0 else min(low, high)
+        if probability >= alpha:
+            continue
+        if (value <= 0 and w < 0) or (value > 0 and high < alpha and w > 0) or (value > 0 and low < alpha and w < 0):
+            continue  # the target would lose by the change
+        goal[j] = fit.mean()
+    return goal
+
+
+def piece_inversion(network, generator, image: Tensor, starts: Tensor, steps: int, rate: float) -> Tensor:
+    """The latent vector whose image is nearest, in pixels and in features."""
+    with torch.no_grad():
+        wanted = network.features(image[None])[0]
+
+    def distance(z: Tensor) -> Tensor:
+        generated = generator(z[None])
+        return (generated[0] - image).square().mean() + (network.features(generated)[0] - wanted).square().mean()
+
+    ends = []
+    for start in starts:
+        adam = Adam(start)
+        for _ in range(steps):
+            adam.step(distance(adam.value), rate)
+        ends.append(adam.value.detach())
+    with torch.no_grad():
+        return min(ends, key=distance)
+
+
+def piece(network, generator, latent: Tensor, goal: Tensor, target: int, method) -> tuple[Tensor, bool]:
+    adam = Adam(latent)
+    for _ in range(method.max_iterations):
+        adam.step((network.features(generator(adam.value[None]))[0] - goal).square().mean(), method.step_size)
+    with torch.no_grad():
+        image = generator(adam.value[None])
+        confidence = network(image).softmax(1)[0, target]
+    return image[0], bool(confidence >= method.target_confidence)

@@ -69,9 +69,6 @@ class Wachter(Search[WeightedModels, WachterRows]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("sweep_weights", "weight_steps", "patience", "enough_hits"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} is {getattr(self, name)}; it must be at least 1.")
         if self.sweep_iterations < 1:
             raise InputError(f"max_iterations is {self.max_iterations}; it must be at least 10.")
 
