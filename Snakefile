@@ -56,6 +56,16 @@ elif EXPERIMENT.mode != PUBLICATION:
 
     include: "rules/artifacts.smk"
 
+elif EXPERIMENT.judges:
+
+    include: "rules/data.smk"
+    include: "rules/models.smk"
+
+
+if EXPERIMENT.judges:
+
+    include: "rules/yardsticks.smk"
+
 
 include: "rules/sweeps.smk"
 include: "rules/studies.smk"

@@ -27,6 +27,8 @@ from deduce.variants import TRAINING_SEED, base, configured, overrides, variant
 
 RUN, ARTIFACTS, PUBLICATION = "run", "artifacts", "published"
 MOST_JOBS = 20_000
+# The files that compare counterfactuals with real images as sets, by kind.
+JUDGED = {"frechet": ["realism/frechet.csv"], "natural_changes": ["realism/natural_changes.csv"]}
 REFERENCES = ("original", "reconstruction")  # the images that realism scores are compared with
 
 
@@ -60,6 +62,8 @@ class Experiment:
             if not (folder := Path(config["published"], "_testset_results")).is_dir():
                 raise InputError(f"{folder}: no such folder; `published` must name a clone of the authors' repository.")
             published = PUBLISHED | {"sweeps": validation.sweeps(config["published"])}
+            if config["judge_published"]:
+                published |= {key: config[key] for key in ("judge_published", "sources", "oracles")}
             experiment = cls(published, PUBLICATION, str(PUBLISHED["name"]), config["published"])
         elif config["artifacts"]:
             paths = config["artifacts"]
@@ -285,10 +289,11 @@ class Experiment:
                 "sanity": [f"sanity/{name}.npz" for name in self.judged],
                 "card": ["models/card.csv"],
                 "records": [f"models/{name}.csv" for name in self.trained],
-                "oracles": ["models/oracles.csv"],  # shows that the scores were made with oracles
                 "features": ["features.npz"],
                 "pictures": ["pictures.npz"],
             }
+        if self.mode != PUBLICATION or self.judges:
+            kinds |= JUDGED | {"oracles": ["models/oracles.csv"]}  # shows that oracles judged the counterfactuals
         known = {name for names in kinds.values() for name in names}
         if self.mode == ARTIFACTS:
             kinds = {kind: [name for name in names if name in self.stored] for kind, names in kinds.items()}
@@ -298,6 +303,17 @@ class Experiment:
             reported += [self.studies[name] for name in self.reported_studies]
             extras = {name for extra in reported for name in extra.artifacts()}
         return kinds | {"extras": sorted(extras - known)}
+
+    @property
+    def judges(self) -> bool:
+        """Whether oracles are trained here: in every run, and for the authors' results if the config wants it."""
+        return self.mode == RUN or (self.mode == PUBLICATION and "oracles" in self.config)
+
+    @property
+    def trainings(self) -> list[dict[str, str]]:
+        """For each training, the folder of each method's counterfactuals."""
+        names = (self._of_training(self.methods, seed) for seed in self.config["training_seeds"])
+        return [dict(zip(self.methods, replicates, strict=True)) for replicates in names]
 
     @property
     def artifact_folder(self) -> str:

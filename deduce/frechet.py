@@ -4,15 +4,30 @@ import torch
 from torch import Tensor
 
 
+def _covariance(sample: Tensor) -> Tensor:
+    return torch.atleast_2d(sample.T.cov())  # of a single dimension, `cov` returns a number
+
+
+class Reference:
+    """A Gaussian with the mean and covariance of a sample (n, d), from which distances are measured."""
+
+    def __init__(self, sample: Tensor) -> None:
+        sample = sample.double()
+        self.mean, self.covariance = sample.mean(0), _covariance(sample)
+        values, vectors = torch.linalg.eigh(self.covariance)
+        self.root = (vectors * values.clamp(min=0).sqrt()) @ vectors.T
+
+    def distance(self, sample: Tensor) -> float:
+        """The squared Fréchet distance to the Gaussian of another sample (m, d)."""
+        sample = sample.double()
+        difference, covariance = (self.mean - sample.mean(0)).square().sum(), _covariance(sample)
+        cross = torch.linalg.eigvalsh(self.root @ covariance @ self.root).clamp(min=0).sqrt().sum()
+        return (difference + self.covariance.trace() + covariance.trace() - 2 * cross).item()
+
+
 def frechet_distance(first: Tensor, second: Tensor) -> float:
     """Squared Fréchet distance of the Gaussians with the means and covariances of two samples (n, d), (m, d)."""
-    first, second = first.double(), second.double()
-    difference = (first.mean(0) - second.mean(0)).square().sum()
-    values, vectors = torch.linalg.eigh(first.T.cov())
-    root = (vectors * values.clamp(min=0).sqrt()) @ vectors.T  # of the first covariance
-    cross = torch.linalg.eigvalsh(root @ second.T.cov() @ root).clamp(min=0).sqrt().sum()
-    spread = first.var(0).sum() + second.var(0).sum()  # traces of the covariances
-    return (difference + spread - 2 * cross).item()
+    return Reference(first).distance(second)
 
 
 def sample_distance(samples: Tensor, images: Tensor, components: int = 50) -> float:

@@ -1,6 +1,6 @@
 # The archive: the artefacts of a finished run with their checksums, packed into one file.
 
-if EXPERIMENT.mode == RUN:
+if EXPERIMENT.mode in (RUN, PUBLICATION):
 
     rule manifest:
         """Seal the artefacts: SHA256SUMS, and a manifest of the config, versions, host and command.
@@ -10,8 +10,8 @@ if EXPERIMENT.mode == RUN:
         input:
             artifacts(*EXPERIMENT.artifacts),
         output:
-            sums="<results>/SHA256SUMS",
-            manifest="<results>/manifest.json",
+            sums="<artifacts>/SHA256SUMS",
+            manifest="<artifacts>/manifest.json",
         log:
             "<logs>/manifest.log",
         conda:

@@ -51,7 +51,7 @@ def begin_run():
         lock.start()
         remove_unfinished("results/data")
         remove_unfinished(folder)
-        for message in fetch.repair("results/data", config) if EXPERIMENT.mode == RUN else []:
+        for message in fetch.repair("results/data", config) if EXPERIMENT.judges else []:
             print(message, file=sys.stderr)
         save_json(f"{folder}/config.json", config)  # what these results are of, from the first minute
     except InputError as error:

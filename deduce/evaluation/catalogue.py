@@ -115,6 +115,12 @@ def modules(entries: Iterable[Entry]) -> list[str]:
 TABLE_BUILDERS, FIGURE_BUILDERS = "deduce.evaluation.paper_tables", "deduce.evaluation.figures"
 SANITY, ORACLES = "deduce.evaluation.sanity", "deduce.evaluation.oracles"
 TRAININGS = "deduce.evaluation.trainings"
+YARDSTICKS = "deduce.evaluation.yardsticks"
+CLOSENESS, CERTAINTY = "How close to real images of the target class", "How certain, under whose densities"
+ROBUSTNESS, ELSE = (
+    "What survives noise, a shift, 8 bits and another training",
+    "What else changed, and in how many places",
+)
 EXAMPLES = "More examples of each method, reconstructions and table 3"
 OTHER_READINGS = "Table 1, read in other ways"
 SHARDS, STORED = ("pairs", "counterfactuals"), ("summaries", "counterfactuals")
@@ -173,6 +179,10 @@ TABLES = [
     Entry("defects", f"{TABLE_BUILDERS}:defects", "claims", needs=STORED, fold="The stored rows that hold no image"),
     Entry("oracles", f"{ORACLES}:oracles", "oracles", needs=("oracles",)),
     Entry("variance", f"{TRAININGS}:variance", "trainings", replicated=True),
+    Entry("frechet", f"{YARDSTICKS}:frechet", "oracles", needs=("oracles", "frechet"), fold=CLOSENESS),
+    Entry("certainty", f"{YARDSTICKS}:certainty", "oracles", needs=("oracles",), fold=CERTAINTY),
+    Entry("robustness", f"{YARDSTICKS}:robustness", "oracles", needs=("oracles",), fold=ROBUSTNESS),
+    Entry("attributes", f"{YARDSTICKS}:attributes", "oracles", needs=("natural_changes",), fold=ELSE),
     Entry("tests", f"{TABLE_BUILDERS}:tests", "metrics", fold="Paired tests"),
     Entry("table1_all_metrics", f"{TABLE_BUILDERS}:table1_all_metrics", "metrics", fold=OTHER_READINGS),
     Entry("table1_own_pairs", f"{TABLE_BUILDERS}:table1_own_pairs", "metrics", fold=OTHER_READINGS),
@@ -203,6 +213,11 @@ FIGURES = [
           "Markers are the trainings’ means, ticks beside them the means of their test sets. The band is the 95 % "
           "interval of the mean for another training and other images.",
           "Each metric as method, training and test set: a point per training, a tick per test set.", replicated=True),
+    Entry("oracle_rates", f"{ORACLES}:rates_figure", "oracles",
+          "How often the oracles see the target in what each method found; the bar is for other images and other "
+          "oracles, ticks are the single oracles.",
+          "Share of counterfactuals in which independent networks see the target, a line per method.",
+          needs=("oracles",)),
     Entry("points_{metric}", f"{FIGURE_BUILDERS}:points", "metrics", "{title}",
           "{title} of every counterfactual, with the mean and its interval, a line per method.", each="metric"),
     Entry("success_rates", f"{FIGURE_BUILDERS}:success_rates", "metrics",

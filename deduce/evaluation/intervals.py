@@ -18,6 +18,7 @@ from scipy import stats
 
 COVERAGE = 0.95
 SMALLEST_P = 1e-100
+ROUNDING = 1e-9  # a mean of ones is 1 up to rounding
 IMAGE = ["seed", "image"]
 
 
@@ -61,7 +62,7 @@ def p_values(distance: Any, training: Any, image: Any, trainings: Any, images: A
 def wilson(rate: float, half: float, images: int, coverage: float = COVERAGE) -> tuple[float, float]:
     """Wilson's interval of a rate, with as many independent pairs as give this half width, or one for each image."""
     z, variance = float(stats.norm.isf((1 - coverage) / 2)), rate * (1 - rate)
-    n = z**2 * variance / half**2 if half > 0 and variance > 0 else images
+    n = z**2 * variance / half**2 if min(half, variance) > ROUNDING else images
     centre, spread = rate + z**2 / (2 * n), z * np.sqrt(variance / n + z**2 / (4 * n**2))
     return (centre - spread) / (1 + z**2 / n), (centre + spread) / (1 + z**2 / n)
 

@@ -7,11 +7,14 @@ deduce/evaluation/intervals.py, whose estimates are used here also with an oracl
 from dataclasses import dataclass
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 from scipy import stats
 
 from deduce.evaluation import summary
+from deduce.evaluation.figures import GREY, interval, method_rows, styled
 from deduce.evaluation.intervals import Estimate, half_width, mean, wilson
 from deduce.evaluation.metrics import ORACLE_COLUMNS
 from deduce.evaluation.run import Run
@@ -122,11 +125,15 @@ def _verdicts(frame: pd.DataFrame, names: dict[str, str]) -> str:
     texts = []
     for text, chosen in verdicts.items():
         others = [
-            f"{names[row.b]}’s ({100 * row.difference:+.0f} points, {100 * row.low:+.0f} to {100 * row.high:+.0f})"
+            f"{names[row.b]}’s ({_points(row.difference)} points, {_points(row.low)} to {_points(row.high)})"
             for row in frame[chosen].itertuples()
         ]
         texts += [f"{text} {', '.join(others)}"] if others else []
     return f"; on the pairs that both found, {'; '.join(texts)}" if texts else ""
+
+
+def _points(difference: float) -> str:
+    return f"{round(100 * difference):+d}".replace("-", "−")
 
 
 def _percent(rate: float) -> str:
@@ -154,3 +161,22 @@ def oracles(run: Run) -> tuple[pd.DataFrame, Table]:
         f"of all oracles is for other images and other oracles (there are {len(ORACLES)}); the others are Wilson's."
     )
     return frame, Table(caption, columns, rows, title="The oracles", lead=sentence(run.results, run.names))
+
+
+def rates_figure(run: Run) -> Figure:
+    """The oracles' rate of each method, with its interval for other images and oracles, and the rate of each oracle."""
+    frame = rates(run.results).set_index(["method", "oracle"])
+    figure, axis = plt.subplots(figsize=(6.2, 0.55 * len(run.names) + 1.1))
+    for position, method, colour, marker in styled(run.names):
+        if (method, "all") in frame.index:
+            rate, low, high = 100 * frame.loc[(method, "all"), ["rate", "low", "high"]].to_numpy(float)
+            single = [100 * float(frame.loc[(method, name), "rate"]) for name in ORACLES]
+            axis.plot(single, np.full(len(single), position + 0.24), "|", color=GREY, markersize=7)
+            look: dict[str, Any] = {"fmt": marker, "color": colour, "capsize": 4, "markersize": 7}
+            axis.errorbar(rate, position, xerr=interval(rate, low, high), **look)
+            axis.annotate(
+                f"{rate:.1f} %", (rate, position), (0, 7), textcoords="offset points", ha="center", fontsize=8
+            )
+    method_rows(axis, list(run.names.values()), top=-0.6)
+    axis.set(xlim=(-2, 102), xlabel="target seen by the oracles, in % of the pairs that the method found")
+    return figure

@@ -35,6 +35,10 @@ class Run:
     references = cached_property(lambda self: pd.read_csv(self._files("references")[0]))
     # Measurements of the models: model, quantity, value, reference, note.
     card = cached_property(lambda self: pd.read_csv(self._files("card")[0]))
+    # Fréchet distances to real images of the target class: method, pairs, components, distance, low, high.
+    frechet = cached_property(lambda self: pd.read_csv(self._files("frechet")[0]))
+    # How real images of two classes differ: label, target, attribute, difference, size.
+    natural_changes = cached_property(lambda self: pd.read_csv(self._files("natural_changes")[0]))
     # The authors' summary of each test set: seed, method, agan, l0, l1, failure.
     summaries = cached_property(lambda self: pd.read_csv(self._files("summaries")[0]))
     # Training records by model; and of the sweeps that belong to this run, the tables by the sweep's name, and the
