@@ -3,23 +3,25 @@
 PYTHON ?= python3
 CORES ?= all
 CONFIG ?= config.yaml
-MARKERS ?= not slurm
+MARKERS ?= not slurm and not faults
 SNAKEMAKE_ARGS ?=
 BIN := .venv/bin
+FAULTS := results/faults.jsonl
 WORKERS = $(if $(filter all,$(CORES)),auto,$(CORES))
 NAME = $(shell sed -n 's/^name: *\([^ #]*\).*/\1/p' $(CONFIG))
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slurm lint bench alibi slurm format docs clean
+.PHONY: help install run test test-faults test-slurm audit update lint bench alibi slurm format docs clean
 
 help: ## list all targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 install: .venv/.installed ## create .venv with pinned dependencies if it is absent or out of date
 
-.venv/.installed: envs/core.txt envs/develop.txt envs/constraints.txt pyproject.toml
+.venv/.installed: envs/core.txt envs/develop.txt envs/constraints.txt envs/hashes.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r envs/hashes.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -r envs/core.txt -r envs/develop.txt -c envs/constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
@@ -30,6 +32,12 @@ run: install ## run the workflow (CONFIG=config.yaml) and print the path of the 
 
 test: install lint ## run the linters, the unit tests and the workflow tests
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses $(WORKERS) -m "$(MARKERS)"
+
+test-faults: install ## kill, damage, fill disks and fuzz by the hundred (half an hour), and write docs/reliability.md
+	$(BIN)/pip install --quiet --disable-pip-version-check -r envs/faults.txt -c envs/constraints.txt
+	rm -f $(FAULTS)
+	DEDUCE_FAULTS=$(abspath $(FAULTS)) OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses $(WORKERS) -m "not slurm" tests/faults
+	$(BIN)/python tests/faults/report.py $(FAULTS)
 
 test-slurm: slurm ## run the workflow on a real SLURM cluster on this machine (Debian, as root)
 	$(BIN)/pytest -m slurm
@@ -54,6 +62,12 @@ format: install ## format the sources
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/snakefmt Snakefile rules
+
+audit: install ## write docs/licences.md: every installed package with its version and licence
+	$(BIN)/python docs/licences.py
+
+update: ## pin the newest versions that work together (envs/*.txt), then run the tests before committing them
+	$(PYTHON) envs/update.py
 
 docs: install ## write the reference pages of the configuration and of the tables and figures
 	$(BIN)/python docs/reference_pages.py

@@ -64,12 +64,17 @@ def refusal(error: BaseException, folder: Path) -> str:
     """Why the disk refused a file in `folder`, in a few words; empty if `error` has another reason."""
     if isinstance(error, OSError) and error.errno in REFUSED:
         return os.strerror(error.errno).lower()
-    # Libraries that write by themselves report a full disk in their own ways.
+    # Libraries that write by themselves report this in their own ways: in the text of another error, or not at all.
+    if isinstance(error, InputError):
+        return ""
+    for code in REFUSED:
+        if os.strerror(code) in str(error):
+            return os.strerror(code).lower()
     try:
         full = shutil.disk_usage(folder).free < 4096
     except OSError:
         return ""
-    return os.strerror(errno.ENOSPC).lower() if full and not isinstance(error, InputError) else ""
+    return os.strerror(errno.ENOSPC).lower() if full else ""
 
 
 def remove_unfinished(folder: str | Path) -> None:

@@ -1,0 +1,89 @@
+"""Writes docs/reliability.md from what `make test-faults` counted in results/faults.jsonl, its argument."""
+
+import json
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+from tally import sums
+
+PAGE = Path(__file__).resolve().parents[2] / "docs/reliability.md"
+HEAD = """# Reliability: what was injected, and what came of it
+
+`make test-faults` injects the faults below into real runs at test scale, and writes this page. `make test` includes a
+fast part of it. A seed chooses the moments of the kills, the bytes and the files (`DEDUCE_FAULTS_SEED`, 1 if not set).
+
+What is promised, and tested for every fault:
+
+- **Nothing is lost.** Files are written under a temporary name and moved. What is right stays, whatever else fails.
+- **Nothing is silently wrong.** Each job records the SHA-256 of what it makes (in `.sha256/` beside the files), and
+  verifies what it reads. The error names the file and the command that makes it again.
+- **A killed run resumes by the same command.** Nothing has to be unlocked. A run takes a lock that the kernel frees
+  when the process ends ([deduce/lock.py](../deduce/lock.py)). A second run beside a live one is refused. Jobs that
+  outlived their run are waited for; Snakemake has no record of what they made, so it is made again.
+- **A bad input is one sentence**, within five seconds, before anything runs.
+- **The same inputs make the same bytes** on one machine, in any folder, with one core or two, but for the
+  [measured times](results.md#what-is-a-time).
+"""
+TITLES = {
+    "kills": "Kills",
+    "flipped bytes": "Flipped bytes",
+    "bad inputs": "Bad inputs",
+    "disks": "Full and read-only disks",
+    "two clones, 1 and 2 cores": "Two clones, with one core and with two",
+    "fuzzed bytes": "Fuzzing",
+}
+LEADS = {
+    "kills": "One job of every rule is made again, and the run, its job or both (a process group) are killed. Afterwards "
+    "the run is started once more: it must finish, make the same bytes as before, and leave no temporary file.",
+    "flipped bytes": "One byte of a file is changed. In the padding of a zip or gzip file this can leave the content as "
+    "it was.",
+    "bad inputs": "From one table, [tests/faults/bad_inputs.py](../tests/faults/bad_inputs.py).",
+    "disks": "Small file systems in memory, mounted where files are written.",
+    "two clones, 1 and 2 cores": "The whole default target, file by file.",
+    "fuzzed bytes": "Inputs that atheris derived from valid files, guided by the code that they reach. Each ends in a "
+    "value or in an `InputError`.",
+}
+
+
+def table(rows: dict[tuple[str, str], int], heads: tuple[str, str]) -> str:
+    lines = [f"| {heads[0]} | {heads[1]} | times |", "|---|---|--:|"]
+    lines += [f"| {what} | {outcome} | {times} |" for (what, outcome), times in sorted(rows.items())]
+    return "\n".join(lines)
+
+
+def kills(rows: dict[tuple[str, str], int]) -> str:
+    """One line per rule, with the signals and what they hit; the other lines are outcomes."""
+    rules: dict[str, dict[str, int]] = defaultdict(dict)
+    for (rule, event), times in rows.items():
+        rules[rule][event] = times
+    lines = ["| rule | killed | how |", "|---|--:|---|"]
+    others = []
+    for rule, events in sorted(rules.items()):
+        hits = {event: times for event, times in events.items() if event.startswith("SIG")}
+        if not hits:
+            others += [f"{rule}: {outcome}, {times} times" for outcome, times in events.items()]
+            continue
+        how = ", ".join(f"{times} × {event}" for event, times in sorted(hits.items()))
+        lines.append(f"| `{rule}` | {sum(times for event, times in hits.items() if 'after' not in event)} | {how} |")
+    return "\n".join([*lines, "", *(f"- {text}" for text in others)])
+
+
+def page(path: Path) -> str:
+    totals = sums(path)
+    parts = [HEAD]
+    for kind, title in TITLES.items():
+        rows = {(what, outcome): times for (each, what, outcome), times in totals.items() if each == kind}
+        if not rows:
+            continue
+        faults = {key: times for key, times in rows.items() if "after" not in key[1] and "not compared" not in key[1]}
+        body = kills(rows) if kind == "kills" else table(rows, ("into", "outcome"))
+        parts.append(f"## {title}: {sum(faults.values()):,}\n\n{LEADS[kind]}\n\n{body}\n")
+    seconds = [json.loads(line)[4] for line in path.read_text().splitlines() if json.loads(line)[0] == "session"]
+    if seconds:
+        parts.append(f"The session took {sum(seconds) / 60:.0f} minutes on this machine.\n")
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(Path(sys.argv[1])), encoding="utf-8")
