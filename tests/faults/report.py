@@ -34,10 +34,10 @@ TITLES = {
     "fuzzed bytes": "Fuzzing",
 }
 LEADS = {
-    "kills": "One job of every rule is made again, and the run, its job or both (a process group) are killed. Afterwards "
+    "kills": "One job of every rule is made again, and the run, its job or both (a process group) are killed. Then "
     "the run is started once more: it must finish, make the same bytes as before, and leave no temporary file.",
-    "flipped bytes": "One byte of a file is changed. In the padding of a zip or gzip file this can leave the content as "
-    "it was.",
+    "flipped bytes": "One byte of a file is changed. In the padding of a zip or gzip file this can leave the content "
+    "as it was.",
     "bad inputs": "From one table, [tests/faults/bad_inputs.py](../tests/faults/bad_inputs.py).",
     "disks": "Small file systems in memory, mounted where files are written.",
     "two clones, 1 and 2 cores": "The whole default target, file by file.",
