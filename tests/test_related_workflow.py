@@ -1,0 +1,42 @@
+"""The related work's methods in the workflow: one run with all of them, at test scale, beside what is finished."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from deduce import models
+from deduce.shards import Pairs, Shard
+
+METHODS = ["jsma", "wachter", "schut", "cem", "piece"]
+
+
+@pytest.mark.workflow
+def test_the_related_work_is_in_every_table(finished, tmp_path):
+    checkout = finished.copy(tmp_path / "repository")
+    targets = ("tables", "uncertainty", "pertinent_positives")
+    run = checkout.snakemake(*targets, "--config", f"methods=[{','.join(METHODS)}]", "seeds=[1]")
+    assert run.returncode == 0, run.stdout[-5000:]
+    assert run.stdout.count("\nrule ensemble_member:") == 2 and "\nrule train:" not in run.stdout
+    results = checkout.root / "results/test"
+    assert pd.read_csv(results / "tables/table1.csv")["method"].tolist() == METHODS
+    assert (pd.read_csv(results / "tables/table2.csv")["seconds"] > 0).all()
+    frame, pairs = pd.read_csv(results / "results.csv"), Pairs.load(results / "pairs/1.npz")
+    assert frame.groupby("method").size().to_dict() == dict.fromkeys(METHODS, len(pairs))
+    scored = frame[frame["found"]].groupby("method")[["agan", "im1", "im2", "log_density"]].count()
+    assert (scored > 0).all(axis=None) and set(METHODS) - {"wachter"} <= set(scored.index)
+
+    added = Shard.load(results / "counterfactuals/cem/1.npz")
+    assert (added.counterfactual >= pairs.original - 1e-6).all() and added.found.any()
+    sure = Shard.load(results / "counterfactuals/schut/1.npz")
+    assert sure.metadata["models"] == {"classifier": "ensemble"} and sure.found.any()
+    assert (sure.confidence[sure.found] >= 0.99).all()
+    assert len(models.load(results / "models/ensemble.safetensors").weights[0]) == 2
+    uncertainty = pd.read_csv(results / "tables/uncertainty.csv").set_index("method")
+    assert uncertainty.loc["schut", "found"] == sure.found.sum()
+    assert uncertainty.loc["schut", "confidence_after"] >= 0.99
+    assert uncertainty.loc["schut", "entropy_after"] < uncertainty.loc["jsma", "entropy_after"]
+    positives = pd.read_csv(results / "tables/pertinent_positives.csv")
+    assert len(positives) == len(np.unique(pairs.image)) and positives["share_of_ink"].between(0, 1).all()
+    assert "Pertinent" not in (results / "tables/table1.md").read_text()
+    for name in METHODS:  # what a run without them has is left alone
+        assert (results / f"realism/{name}/1.npz").exists()
