@@ -1,20 +1,27 @@
-"""Class-conditional densities of a classifier's features: one Gaussian with full covariance per class.
+"""Class-conditional densities of a classifier's features: one Gaussian per class, with full covariance as in the paper.
+
+The paper's section 5 suggests other fits, which are settings: simpler covariances, weights of the training images, and
+images between two classes.
 
 Everything is in float64: the features of a class lie close to a subspace, and their covariance is badly conditioned.
 """
 
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from deduce.errors import InputError
-from deduce.fold import features_of
+from deduce.fold import BLOCK, features_of
 from deduce.training import Batch, Task
 
 # Added to the variances: the first jitter that makes every covariance positive definite.
 JITTERS = [0.0, float(np.finfo(np.float64).tiny), *(10.0**power for power in range(-308, 0))]
+
+
+Covariance = Literal["full", "shared", "low_rank"]
 
 
 class ClassDensities(nn.Module):
@@ -37,18 +44,39 @@ class ClassDensities(nn.Module):
 
     @classmethod
     @torch.no_grad()
-    def fit(cls, features: Tensor, labels: Tensor, classes: int) -> Self:
-        """Mean and covariance (divisor n - 1) of each class; features: (n, dimension), labels: (n,) integer."""
+    def fit(
+        cls,
+        features: Tensor,
+        labels: Tensor,
+        classes: int,
+        covariance: Covariance = "full",
+        rank: int = 16,
+    ) -> Self:
+        """Mean and covariance (divisor n - 1) of each class; features: (n, dimension).
+
+        labels: (n,) integer; or (n, classes), how much each row counts for each class, from 0 to 1. covariance: `full`;
+        `shared`, the mean of the classes' covariances; or `low_rank`, of which the `rank` largest directions are kept,
+        and of the rest the variances.
+        """
         features = features.double()
         densities = cls(classes, features.shape[1]).to(features.device)
-        covariance = torch.empty_like(densities.whitening)
+        covariances, counts = torch.empty_like(densities.whitening), features.new_zeros(classes)
         for label in range(classes):
-            rows = features[labels == label]
+            weights = labels[:, label].double() if labels.ndim == 2 else (labels == label).double()
+            rows, weights = features[weights > 0], weights[weights > 0]
             if len(rows) < 2:
                 raise InputError(f"class {label} has {len(rows)} training images; a density needs at least 2.")
-            densities.mean[label] = rows.mean(0)
-            covariance[label] = rows.T.cov()
-        densities._factorise(covariance)
+            counts[label] = weights.sum()
+            if (weights == 1).all():
+                densities.mean[label], covariances[label] = rows.mean(0), rows.T.cov()
+            else:
+                densities.mean[label] = weights @ rows / weights.sum()
+                covariances[label] = rows.T.cov(aweights=weights)
+        if covariance == "shared":
+            covariances[:] = ((counts - 1)[:, None, None] * covariances).sum(0) / (counts - 1).sum()
+        elif covariance == "low_rank":
+            covariances = _low_rank(covariances, rank)
+        densities._factorise(covariances)
         return densities
 
     def _factorise(self, covariance: Tensor) -> None:
@@ -87,19 +115,51 @@ class ClassDensities(nn.Module):
         return self.log_normaliser[label] - whitened.square().sum(1) / 2
 
 
+def _low_rank(covariance: Tensor, rank: int) -> Tensor:
+    """The largest `rank` directions of each covariance (…, d, d), and the variances that they leave."""
+    values, directions = torch.linalg.eigh(covariance)
+    directions = directions[..., -rank:] * values[..., None, -rank:].clamp_min(0).sqrt()
+    kept = directions @ directions.mT
+    return kept + (covariance - kept).diagonal(dim1=-2, dim2=-1).clamp_min(0).diag_embed()
+
+
 class DensityFit(Task):
     """Fits the densities to the features of the training images: no epochs, no optimiser."""
 
-    def __init__(self, densities: ClassDensities, settings: dict[str, Any], classifier: Any) -> None:
+    def __init__(self, densities: ClassDensities, settings: dict[str, Any], classifier: Any, vae: Any = None) -> None:
         self.module: ClassDensities = densities
-        self.classifier, self.optimisers = classifier, []
+        self.settings, self.classifier, self.vae, self.optimisers = settings, classifier, vae, []
 
     @torch.no_grad()
     def step(self, batch: Batch) -> dict[str, Tensor]:
         """Fits to all images at once; the record has the jitter and the quartiles of the images' log-density."""
         features = features_of(self.classifier, batch.images)
-        labels = batch.labels.to(features.device)
-        self.module = ClassDensities.fit(features, labels, len(self.module.mean))
+        labels, classes, settings = batch.labels.to(features.device), len(self.module.mean), self.settings
+        weights, everything = labels, features
+        if settings.get("confidence_weighted"):
+            confidence = self.classifier.head(features).softmax(1)
+            weights = confidence * F.one_hot(labels, classes)
+        if count := settings.get("ambiguous_images"):
+            images, both = ambiguous(self.vae, batch, count, classes)
+            everything = torch.cat([features, features_of(self.classifier, images)])
+            weights = torch.cat([weights if weights.ndim == 2 else F.one_hot(labels, classes), both.to(labels.device)])
+        kind = {key: settings[key] for key in ("covariance", "rank") if key in settings}
+        self.module = ClassDensities.fit(everything, weights, classes, **kind)
         inside = self.module.log_density(features, labels)
         low, median, high = torch.quantile(inside, inside.new_tensor([0.25, 0.5, 0.75]))
         return {"jitter": self.module.jitter, "lower_quartile": low, "median": median, "upper_quartile": high}
+
+
+@torch.no_grad()
+def ambiguous(vae: Any, batch: Batch, count: int, classes: int) -> tuple[Tensor, Tensor]:
+    """Images halfway between two of different classes in the VAE's latent space, which belong to both by half.
+
+    Returns images (count, …) and how much each counts for each class, (count, classes).
+    """
+    first, second = (torch.randint(len(batch.images), (count,), generator=batch.generator) for _ in range(2))
+    while (same := batch.labels[first] == batch.labels[second]).any():
+        second[same] = torch.randint(len(batch.images), (int(same.sum()),), generator=batch.generator)
+    blocks = zip(first.split(BLOCK), second.split(BLOCK), strict=True)
+    means = [[vae.encode(batch.images[rows])[0] for rows in block] for block in blocks]
+    images = torch.cat([vae.decode((left + right) / 2) for left, right in means])
+    return images, (F.one_hot(batch.labels[first], classes) + F.one_hot(batch.labels[second], classes)) / 2

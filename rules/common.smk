@@ -139,7 +139,8 @@ def confirming(wildcards):
 
 def needed_models(wildcards):
     """The weights of the models that a model is made from, by role."""
-    return {role: model_file(role, wildcards.model) for role in models.REGISTRY[base(wildcards.model)].needs}
+    roles = models.REGISTRY[base(wildcards.model)].needed(EXPERIMENT.settings(wildcards.model))
+    return {role: model_file(role, wildcards.model) for role in roles}
 
 
 def model_files(*roles, user="density"):

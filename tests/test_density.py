@@ -1,13 +1,19 @@
 """Class densities: equal to scipy's, and differentiable as a search needs them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.stats
 import torch
+from small_world import CLASSES as WORLD_CLASSES
+from small_world import world
 
 from deduce import models
-from deduce.density import JITTERS, ClassDensities
+from deduce.density import JITTERS, ClassDensities, DensityFit, ambiguous
 from deduce.errors import InputError
+from deduce.fold import features_of
+from deduce.training import Batch
 
 CLASSES, DIMENSION = 4, 6
 
@@ -92,3 +98,86 @@ def test_densities_are_loaded_as_they_were_saved(data, densities, tmp_path):
     models.save(tmp_path / "density.safetensors", densities)
     loaded = models.load(tmp_path / "density.safetensors")
     assert torch.equal(loaded.log_densities(data[0]), densities.log_densities(data[0]))
+
+
+# --- the fits that the paper's section 5 suggests
+
+
+def covariance_of(densities):
+    precision = densities.whitening.mT @ densities.whitening
+    return torch.linalg.inv(precision)
+
+
+def test_one_covariance_for_all_classes_is_the_pooled_one(data):
+    features, labels = data
+    densities = ClassDensities.fit(features, labels, CLASSES, covariance="shared")
+    centred = torch.cat([features[labels == label] - features[labels == label].mean(0) for label in range(CLASSES)])
+    pooled = centred.T @ centred / (len(features) - CLASSES)
+    for covariance in covariance_of(densities):
+        torch.testing.assert_close(covariance, pooled)
+    of_class = scipy.stats.multivariate_normal(features[labels == 2].mean(0), pooled.numpy())
+    np.testing.assert_allclose(densities.log_densities(features)[:, 2], of_class.logpdf(features.numpy()), rtol=1e-9)
+
+
+def test_low_rank_keeps_the_largest_directions_and_the_variances(data, densities):
+    full = covariance_of(densities)
+    low = covariance_of(ClassDensities.fit(*data, CLASSES, covariance="low_rank", rank=2))
+    torch.testing.assert_close(low.diagonal(dim1=1, dim2=2), full.diagonal(dim1=1, dim2=2))
+    values, directions = torch.linalg.eigh(full)
+    kept = (directions[:, :, -2:] * values[:, None, -2:]) @ directions[:, :, -2:].mT
+    off_diagonal = 1 - torch.eye(DIMENSION, dtype=torch.float64)
+    torch.testing.assert_close(low * off_diagonal, kept * off_diagonal)
+    complete = covariance_of(ClassDensities.fit(*data, CLASSES, covariance="low_rank", rank=DIMENSION))
+    torch.testing.assert_close(complete, full)
+
+
+def test_rows_count_as_much_as_their_weights_say(data, densities):
+    features, labels = data
+    certain = torch.nn.functional.one_hot(labels, CLASSES).double()
+    same = ClassDensities.fit(features, certain, CLASSES)
+    torch.testing.assert_close(same.log_densities(features), densities.log_densities(features))
+    weights = torch.rand(len(features), CLASSES, generator=torch.Generator().manual_seed(2)).double()
+    weights[:300] = 0  # rows that count for no class
+    weighted = ClassDensities.fit(features, weights, CLASSES)
+    for label in range(CLASSES):
+        rows, counts = features[300:].numpy(), weights[300:, label].numpy()
+        expected = np.cov(rows.T, aweights=counts)
+        np.testing.assert_allclose(weighted.mean[label], np.average(rows, axis=0, weights=counts), rtol=1e-9)
+        np.testing.assert_allclose(covariance_of(weighted)[label], expected, rtol=1e-6)
+
+
+def test_a_task_weighs_by_confidence_and_adds_images_between_classes():
+    w = world()
+    network = w.ddu.eval()
+
+    def fitted(**settings):
+        batch = Batch(w.training_images[:400], w.training_labels[:400], 0, torch.Generator().manual_seed(1))
+        task = DensityFit(ClassDensities(WORLD_CLASSES, network.head.in_features), settings, network, w.vae)
+        task.step(batch)
+        return task.module, batch
+
+    plain, batch = fitted()
+    features = features_of(network, batch.images)
+    confidence = network.head(features).softmax(1)
+    weights = confidence * torch.nn.functional.one_hot(batch.labels, WORLD_CLASSES)
+    weighted, _ = fitted(confidence_weighted=True)
+    expected = ClassDensities.fit(features, weights, WORLD_CLASSES)
+    torch.testing.assert_close(weighted.mean, expected.mean)
+    assert not torch.equal(weighted.mean, plain.mean)
+
+    generator = torch.Generator().manual_seed(1)
+    between, both = ambiguous(w.vae, replace(batch, generator=generator), 150, WORLD_CLASSES)
+    assert between.shape == (150, *batch.images.shape[1:]) and between.min() >= 0 and between.max() <= 1
+    assert (both.sum(1) == 1).all() and ((both == 0.5).sum(1) == 2).all(), "two different classes, half each"
+    # They lie between the classes: the classifier is less sure of them than of the training images.
+    sure = network(between).softmax(1).amax(1)
+    assert sure.mean() < confidence.amax(1).mean() - 0.05
+    mixed, _ = fitted(ambiguous_images=150)
+    low, high = (densities(features_of(network, between)).median() for densities in (plain, mixed))
+    assert high > low + 1, "they are likelier under the densities that know them"
+
+
+def test_a_model_needs_another_only_if_a_setting_asks_for_it():
+    density = models.REGISTRY["density"]
+    assert density.needed({"ambiguous_images": 0}) == ["classifier"] and density.needed({}) == ["classifier"]
+    assert density.needed({"ambiguous_images": 10}) == ["classifier", "vae"]

@@ -7,8 +7,8 @@ the registry and its constructor's arguments: reading it executes nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from math import prod
 from pathlib import Path
@@ -33,8 +33,14 @@ class Model:
     task: str  # name of the class that trains it
     arguments: Callable[..., tuple[Any, ...]]  # of the class's constructor, from settings, dataset and needed models
     needs: tuple[str, ...] = ()  # roles of other models; `classifier` is the one that the model's section names
+    # Roles of further models that only a setting asks for, unless it is 0: {"setting": "role"}.
+    needs_if: Mapping[str, str] = field(default_factory=dict)
     classifies: bool = False  # whether methods can explain it
     on_demand: bool = False  # made only for a method that uses it, not in every run
+
+    def needed(self, settings: Mapping[str, Any]) -> list[str]:
+        """The roles of the models that it is made from with these settings."""
+        return [*self.needs, *(role for setting, role in self.needs_if.items() if settings.get(setting))]
 
     def build(self, *arguments: Any, **named: Any) -> nn.Module:
         return getattr(import_module(self.module), self.architecture)(*arguments, **named)
@@ -53,7 +59,8 @@ REGISTRY = {
     "plain": Model("deduce.models.resnet", "PlainResNet", "Classification", classifies=True,
                    arguments=lambda s, data: (s["width"], data.channels, len(data.classes))),
     "density": Model("deduce.density", "ClassDensities", "DensityFit", needs=("classifier",),
-                     arguments=lambda s, data, classifier: (len(data.classes), classifier.head.in_features)),
+                     needs_if={"ambiguous_images": "vae"},
+                     arguments=lambda s, data, classifier, vae=None: (len(data.classes), classifier.head.in_features)),
     "vae": Model("deduce.models.vae", "VAE", "VariationalAutoencoding",
                  arguments=lambda s, data: (s["latent"], data.channels, data.size)),
     "autoencoder": Model("deduce.models.autoencoder", "Autoencoder", "Autoencoding",
