@@ -132,7 +132,7 @@ def works(experiment: Experiment, run: FinishedRun) -> Iterator[Work]:
     scored = images * (classes - 1) * trainings * found
     for rule, jobs, count in (
         ("realism_scores", sets * len(experiment.replicates), scored),
-        ("reference_scores", sets * len(REFERENCES), images * len(REFERENCES)),
+        ("reference_scores", sets, images * len(REFERENCES)),
         ("sanity_scores", len(experiment.judged), judged),
     ):
         cost = partial(descent_cost, experiment)

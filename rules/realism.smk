@@ -51,18 +51,17 @@ rule realism_scores:
 
 
 use rule realism_scores as reference_scores with:
+    # The originals and their reconstructions share a job and its blocks of descents: there are few of them.
     input:
         **model_files(*JUDGES, "vae"),
         data=raw_data(config["dataset"]),
         pairs="<results>/pairs/{seed}.npz",
     output:
-        "<results>/realism/{kind}/{seed}.npz",
+        expand("<results>/realism/{kind}/{{seed}}.npz", kind=REFERENCES),
     log:
-        "<logs>/reference_scores/{kind}-{seed}.log",
+        "<logs>/reference_scores/{seed}.log",
     benchmark:
-        "<benchmarks>/reference_scores/{kind}-{seed}.tsv"
-    wildcard_constraints:
-        kind="|".join(REFERENCES),
+        "<benchmarks>/reference_scores/{seed}.tsv"
 
 
 rule sanity_scores:

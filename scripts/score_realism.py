@@ -8,31 +8,34 @@ import torch
 from deduce import models, provenance
 from deduce.datasets import load, root_of
 from deduce.evaluation.metrics import TRAINING
+from deduce.experiment import REFERENCES
 from deduce.realism.score import score
-from deduce.shards import Pairs, Shard
+from deduce.shards import Pairs, Scores, Shard
 
 settings, inputs = snakemake.params.settings, snakemake.input
-kind = snakemake.wildcards.get("kind")  # of reference images; absent for a method's counterfactuals
 pairs = Pairs.load(inputs.pairs)
-if kind:
-    first = np.unique(pairs.image, return_index=True)[1]
-    index, labels, originals = pairs.image[first], pairs.label[first], pairs.original[first]
-    images, targets, wanted = originals, labels, np.ones(len(first), bool)
-    if kind == "reconstruction":
-        with torch.no_grad():
-            images = models.load(inputs.vae)(torch.as_tensor(originals)).numpy()
-else:
-    shard, originals = Shard.load(inputs.shard), pairs.original
+if "method" in dict(snakemake.wildcards.items()):
+    shard, kinds = Shard.load(inputs.shard), [snakemake.wildcards.method]
     shard.answers(pairs, inputs.shard)
     index, labels, targets, images, wanted = shard.image, shard.label, shard.target, shard.counterfactual, shard.found
+    originals = pairs.original
     log.info("%d of %d counterfactuals were found and are scored", wanted.sum(), len(wanted))
+else:
+    first, kinds = np.unique(pairs.image, return_index=True)[1], list(REFERENCES)
+    with torch.no_grad():
+        rebuilt = models.load(inputs.vae)(torch.as_tensor(pairs.original[first])).numpy()
+    index, labels, originals = (
+        np.concatenate([each[first]] * 2) for each in (pairs.image, pairs.label, pairs.original)
+    )
+    images, targets, wanted = np.concatenate([pairs.original[first], rebuilt]), labels, np.ones(len(index), bool)
 
 judges = {role: models.load(file) for role, file in inputs.items() if "/models/" in file}
 judges[TRAINING] = load(root_of(inputs.data), snakemake.params.dataset, "train")
 scores = score(judges, settings, images, originals, index, labels, targets, wanted)
-scores.metadata = {"of": kind or snakemake.wildcards.method, "settings": settings, "source": snakemake.params.source}
-scores.metadata["versions"] = provenance.versions("torch", "numpy")
-scores.save(snakemake.output[0])
-if wanted.any():
-    means = {name: values[np.isfinite(values)].mean() for name, values in scores.values.items()}
-    log.info("means: %s", {name: f"{mean:.3f}" for name, mean in means.items()})
+metadata = {"settings": settings, "source": snakemake.params.source, "versions": provenance.versions("torch", "numpy")}
+for kind, output, rows in zip(kinds, snakemake.output, np.split(np.arange(len(index)), len(kinds)), strict=True):
+    values = {name: column[rows] for name, column in scores.values.items()}
+    Scores(index[rows], targets[rows], metadata={"of": kind} | metadata, **values).save(output)
+    if wanted[rows].any():
+        means = {name: column[np.isfinite(column)].mean() for name, column in values.items()}
+        log.info("means of %s: %s", kind, {name: f"{mean:.3f}" for name, mean in means.items()})
