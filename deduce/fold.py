@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
+from deduce import kernels
 from deduce.inputs import copied
 
 BLOCK = 100  # images at a time, where there are many: larger batches do not fit a CPU's caches
@@ -33,6 +34,7 @@ def fold(network: nn.Module, shape: Sequence[int]) -> nn.Module:
         # If a convolution's output is also used elsewhere, folding would change the network: keep it unfolded.
         if torch.allclose(candidate(noise), plain, rtol=1e-3, atol=1e-4 * float(plain.abs().max())):
             folded = candidate
+    kernels.accelerate(folded)
     folded.is_folded = True  # type: ignore[assignment]
     return folded
 

@@ -19,6 +19,7 @@ from tqdm import tqdm
 from deduce.errors import InputError
 from deduce.fold import device_of, fold, frozen
 from deduce.inputs import check_functions, check_range, check_settings, image_tensor, tensor_of
+from deduce.kernels import accelerate
 
 
 class Method(ABC):
@@ -38,9 +39,15 @@ class Method(ABC):
 
     def prepare(self, images: Any, classifier: Any, **needed: Any) -> dict[str, Any]:
         """The arguments of `generate` that many calls can share: folded and on the classifier's device."""
-        on_same = {name: on_device(value, device_of(classifier)) for name, value in needed.items()}
-        classifiers = {"classifier": classifier} | {name: on_same[name] for name in on_same if name == "confirming"}
-        return on_same | {name: folded(network, images) for name, network in classifiers.items()}
+        classifier = folded(classifier, images)
+        for name, value in needed.items():
+            if name == "confirming":
+                needed[name] = folded_beside(value, classifier, images)
+            elif hasattr(value, "decode"):
+                needed[name] = frozen_beside(value, classifier)
+            else:
+                needed[name] = on_device(value, device_of(classifier))
+        return {"classifier": classifier} | needed
 
     def settings(self) -> dict[str, Any]:
         return asdict(self)  # type: ignore[call-overload]
@@ -276,9 +283,14 @@ def folded_beside(other: nn.Module | None, classifier: nn.Module, images: Any) -
 
 
 def frozen_beside(model: Any, classifier: nn.Module) -> Any:
-    """A model that a method uses besides the classifier, to encode and decode: frozen, and on the same device."""
+    """A model that a method uses besides the classifier, to encode and decode: frozen, fast, and on the same device."""
+    if getattr(model, "is_folded", False):
+        return model
     check_functions(model, "the model", "encode", "decode")
-    return frozen(on_device(model, device_of(classifier)))
+    model = frozen(on_device(model, device_of(classifier)))
+    accelerate(model)
+    model.is_folded = True
+    return model
 
 
 def checked_pairs(

@@ -37,6 +37,9 @@ class Autoencoder(nn.Module):
         """→ images, roughly in [0, 1]: the last layer is linear."""
         return self.decoder(latent)
 
+    def chains(self) -> dict[str, tuple[nn.Module, ...]]:
+        return {"encode": (self.encoder,), "decode": (self.decoder,)}
+
     def forward(self, images: Tensor) -> Tensor:
         return self.decode(self.encode(images))
 

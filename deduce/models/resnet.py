@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from deduce import compute
+from deduce import compute, kernels
 from deduce.fold import features_of
 from deduce.models.spectral import bounded
 from deduce.training import Batch, Task, descend
@@ -44,6 +44,10 @@ class SpectralResNet(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         return self.head(self.features(images))
 
+    def chains(self) -> dict[str, tuple[nn.Module, ...]]:
+        first = self.stem, self.normalisation, nn.LeakyReLU(SLOPE)
+        return {"features": (*first, self.blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten())}
+
 
 class SpectralBlock(nn.Module):
     """Two bounded convolutions; the shortcut averages pixels and fills new channels with zeros."""
@@ -67,6 +71,15 @@ class SpectralBlock(nn.Module):
         out = F.leaky_relu(self.normalisation1(self.convolution1(images)), SLOPE)
         out = self.normalisation2(self.convolution2(out))
         return F.leaky_relu(out + self.shortcut(images), SLOPE)
+
+    def lower(self, shape: kernels.Shape) -> list[kernels.Layer]:
+        activation = nn.LeakyReLU(SLOPE)
+        first = self.convolution1, self.normalisation1, activation
+        main = kernels.lower(shape, *first, self.convolution2, self.normalisation2, activation)
+        window = self.stride if shape[-1] % self.stride == 0 else 1
+        changes = self.stride > 1 or self.new_channels
+        shortcut = [kernels.EveryOther(shape, self.stride, window, self.new_channels)] if changes else []
+        return [kernels.Residual(main, shortcut)]
 
 
 class PlainResNet(nn.Module):
@@ -96,6 +109,10 @@ class PlainResNet(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         return self.head(self.features(images))
 
+    def chains(self) -> dict[str, tuple[nn.Module, ...]]:
+        first = self.stem, self.normalisation, nn.ReLU(), nn.MaxPool2d(3, 2, 1)
+        return {"features": (*first, self.blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten())}
+
 
 class PlainBlock(nn.Module):
     """Two convolutions and their shortcut."""
@@ -114,6 +131,11 @@ class PlainBlock(nn.Module):
         out = F.relu(self.normalisation1(self.convolution1(images)))
         out = self.normalisation2(self.convolution2(out))
         return F.relu(out + self.shortcut(images))
+
+    def lower(self, shape: kernels.Shape) -> list[kernels.Layer]:
+        first = self.convolution1, self.normalisation1, nn.ReLU()
+        main = kernels.lower(shape, *first, self.convolution2, self.normalisation2, nn.ReLU())
+        return [kernels.Residual(main, kernels.lower(shape, self.shortcut))]
 
 
 def _bounded_convolution(inputs: int, outputs: int, stride: int, size: int, coefficient: float) -> nn.Conv2d:

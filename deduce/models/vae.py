@@ -23,7 +23,7 @@ class VAE(nn.Module):
             nn.Flatten(),
             nn.Linear(64 * quarter**2, 2 * latent),
         )
-        self.decoder = nn.Sequential(  # sides for 28 pixels: 7 → 13 → 27 → 28
+        self.decoder = nn.Sequential(  # sides for 28 pixels: 7 → 13 → 27 → 29 → 28
             nn.Linear(latent, 64 * quarter**2),
             nn.ReLU(),
             nn.Unflatten(1, (64, quarter, quarter)),
@@ -31,8 +31,8 @@ class VAE(nn.Module):
             nn.ReLU(),
             nn.ConvTranspose2d(32, 32, 5, 2, 1),
             nn.ReLU(),
-            nn.ZeroPad2d((1, 0, 1, 0)),
-            nn.ConvTranspose2d(32, channels, 3, 1, 1),
+            nn.ConvTranspose2d(32, channels, 3),
+            nn.ZeroPad2d((0, -1, 0, -1)),
             nn.Sigmoid(),
         )
 
@@ -43,6 +43,9 @@ class VAE(nn.Module):
     def decode(self, latent: Tensor) -> Tensor:
         """latent: (n, latent) → images in [0, 1]."""
         return self.decoder(latent)
+
+    def chains(self) -> dict[str, tuple[nn.Module, ...]]:
+        return {"decode": (self.decoder,)}
 
     def forward(self, images: Tensor) -> Tensor:
         """The reconstruction that decodes the mean, without noise."""
