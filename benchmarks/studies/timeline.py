@@ -1,7 +1,9 @@
-"""When each job of a finished run ran, and which jobs the run waited for: its critical path.
+"""When each job of a finished run ran, and its critical path: the longest chain of jobs of which each needs the last.
 
-`python benchmarks/timeline.py NAME` reads what Snakemake recorded of the outputs in results/NAME (in this folder, or in
-`--directory`) and writes results/benchmarks/timeline-NAME.png and .json.
+With any number of cores, a run cannot be faster than this chain, nor faster than all jobs divided by the cores.
+
+`python benchmarks/studies/timeline.py NAME` reads what Snakemake recorded of the outputs in results/NAME, in this folder
+or in `--directory`, and writes results/benchmarks/timeline-NAME.png and .json.
 """
 
 import argparse
@@ -17,8 +19,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-ROOT = Path(__file__).parent.parent
-SLACK = 0.5  # seconds between a job's end and the start of one that it lets start: Snakemake's own work
+ROOT = Path(__file__).parent.parent.parent
 
 
 @dataclass(frozen=True)
@@ -58,12 +59,17 @@ def recorded_jobs(directory: Path, name: str) -> list[Job]:
 
 
 def critical_path(jobs: list[Job]) -> list[Job]:
-    """Backwards from the last job: of the jobs that made its inputs, the one that ended last, and so on."""
+    """The chain of jobs, each made from the one before, that takes the most seconds in all."""
     maker = {output: job for job in jobs for output in job.outputs}
-    path = [max(jobs, key=lambda job: job.end)]
-    while makers := [maker[file] for file in path[-1].inputs if file in maker]:
-        path.append(max(makers, key=lambda job: job.end))
-    return path[::-1]
+    longest: dict[Job, list[Job]] = {}
+    for job in jobs:  # by their start, so the makers of a job's input come before it
+        before = [longest[maker[file]] for file in job.inputs if file in maker]
+        longest[job] = [*max(before, key=seconds, default=[]), job]
+    return max(longest.values(), key=seconds)
+
+
+def seconds(jobs: list[Job]) -> float:
+    return sum(job.seconds for job in jobs)
 
 
 def rows_of(jobs: list[Job]) -> dict[Job, int]:
@@ -85,18 +91,11 @@ def draw(jobs: list[Job], path: list[Job], file: Path) -> None:
     span = max(job.end for job in jobs) - begin
     for job in jobs:
         edge = "black" if job in path else "none"
-        axis.barh(
-            rows[job], job.seconds, left=job.start - begin, color=colours[job.rule], edgecolor=edge, linewidth=1.5
-        )
+        left, colour = job.start - begin, colours[job.rule]
+        (bar,) = axis.barh(rows[job], job.seconds, left=left, color=colour, edgecolor=edge, linewidth=1.5)
         if job.seconds > span / 40:
-            axis.text(
-                job.start - begin,
-                rows[job],
-                f" {job.label}\n {job.seconds:.0f} s",
-                va="center",
-                fontsize=6.5,
-                clip_on=True,
-            )
+            text = "\n ".join([*job.label.split("/"), f"{job.seconds:.0f} s"])
+            axis.text(left, rows[job], " " + text, va="center", fontsize=6, clip_path=bar)
     handles = [plt.Rectangle((0, 0), 1, 1, color=colours[rule]) for rule in rules]
     axis.legend(handles, rules, ncols=10, fontsize=7, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
     axis.set(xlabel="seconds since the first job (outlined: the critical path)", yticks=[], xlim=(0, span))
@@ -122,11 +121,17 @@ def main() -> None:
     counts = Counter(job.rule for job in jobs)
     rules = {rule: {"jobs": counts[rule], "seconds": round(total, 1)} for rule, total in totals.most_common()}
     steps = [{"job": job.label, "start": round(job.start - begin, 1), "seconds": round(job.seconds, 1)} for job in path]
-    report = {"seconds": round(span, 1), "jobs": len(jobs), "rules": rules, "critical_path": steps}
+    report = {
+        "seconds": round(span, 1),
+        "critical_seconds": round(seconds(path), 1),
+        "jobs": len(jobs),
+        "rules": rules,
+        "critical_path": steps,
+    }
     file = ROOT / f"results/benchmarks/timeline-{options.name}.json"
     draw(jobs, path, file.with_suffix(".png"))
     file.write_text(json.dumps(report, indent=2))
-    print(f"{span:.0f} s, {len(jobs)} jobs, {sum(totals.values()):.0f} s of jobs; the critical path:")
+    print(f"{span:.0f} s, {len(jobs)} jobs of {seconds(jobs):.0f} s in all; a critical path of {seconds(path):.0f} s:")
     for step in steps:
         print(f"{step['start']:7.1f} + {step['seconds']:6.1f} s  {step['job']}")
     for rule, line in rules.items():
