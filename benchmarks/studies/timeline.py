@@ -2,8 +2,8 @@
 
 With any number of cores, a run cannot be faster than this chain, nor faster than all jobs divided by the cores.
 
-`python benchmarks/studies/timeline.py NAME` reads what Snakemake recorded of the outputs in results/NAME, in this folder
-or in `--directory`, and writes results/benchmarks/timeline-NAME.png and .json.
+`python benchmarks/studies/timeline.py NAME` reads what Snakemake recorded of the outputs in results/NAME, here or in
+`--directory`, and writes results/benchmarks/timeline-NAME.png and .json.
 """
 
 import argparse
