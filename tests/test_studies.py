@@ -11,6 +11,7 @@ from deduce.config import defaults
 from deduce.errors import InputError
 from deduce.evaluation import figures, paper, studies, tables
 from deduce.experiment import Experiment
+from deduce.shards import Shard
 from deduce.studies import DEPENDENCE, SAME_CLASSIFIER, Study, declared_studies
 
 ROOT = Path(__file__).parent.parent
@@ -164,3 +165,28 @@ def test_curves_have_a_mean_and_an_interval_at_each_value_and_the_papers_lines(t
 
 def test_stored_results_of_others_have_no_studies():
     assert declared_studies({"seeds": [1], "training_seeds": [1]}) == {}
+
+
+@pytest.mark.workflow
+def test_the_same_networks_are_explained_by_every_method_in_a_run(finished, tmp_path):
+    checkout = finished.copy(tmp_path / "checkout")
+    chosen = "same_classifier={methods: [deduce, jsma]}"
+    run = checkout.snakemake("same_classifier", "--config", chosen)
+    assert run.returncode == 0, run.stdout[-5000:]
+    results = checkout.root / "results/test"
+    frame = pd.read_csv(results / "tables/same_classifier.csv").set_index(["method", "classifier"])
+    assert (frame["pairs"] == 54).all() and len(frame) == 4
+    for method, own, other in (("deduce", "ddu", "plain"), ("jsma", "plain", "ddu")):
+        shards = [results / f"counterfactuals/{name}/1.npz" for name in (method, f"{method}@classifier={other}")]
+        assert [Shard.load(path).metadata["models"]["classifier"] for path in shards] == [own, other]
+    densities = Shard.load(results / "counterfactuals/deduce@classifier=plain/1.npz").metadata["models"]["densities"]
+    assert densities == "density@classifier=plain"
+    differences = pd.read_csv(results / "tables/same_classifier_differences.csv")
+    found = pd.read_csv(results / "results.csv")
+    failures = 100 * (1 - found.groupby("method")["found"].mean())
+    assert frame.loc[("jsma", "plain"), "failure"] == pytest.approx(failures["jsma"])
+    assert set(differences["comparison"]) == {"algorithms", "networks"}
+    # What belongs to the page stands on it.
+    run = checkout.snakemake("--config", chosen, "extras=[same_classifier]")
+    assert run.returncode == 0, run.stdout[-5000:]
+    assert "One classifier for all" in (results / "report.html").read_text()
