@@ -41,11 +41,14 @@ class Sweep:
     leave_out_failing_above: float  # a point with a larger share of failures is excluded from distances and the mask
     reference: str  # label of the point that the others are tested against
     description: str = ""
+    scored: bool = False  # whether the realism of its counterfactuals is scored, by the models of the config
 
     def artifacts(self) -> list[str]:
         """The artefacts that the sweep is evaluated from."""
         pairs = [f"pairs/{seed}.npz" for seed in self.on]
-        return pairs + [f"counterfactuals/{point.variant}/{seed}.npz" for point in self.points for seed in self.on]
+        folders = ["counterfactuals", "realism"] if self.scored else ["counterfactuals"]
+        of_points = [(point.variant, seed) for point in self.points for seed in self.on]
+        return pairs + [f"{folder}/{variant}/{seed}.npz" for folder in folders for variant, seed in of_points]
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -164,6 +167,7 @@ def _sweep(name: str, section: Mapping[str, Any], config: Mapping[str, Any]) -> 
         compare_on=[OWN] if compare_on == OWN else compare_on,
         leave_out_failing_above=section.get("leave_out_failing_above", 1.0),
         reference=reference,
+        scored=section.get("scored", False),
         description=section.get("description", f"{name}: {method} with {', '.join(section['vary'])} varied."),
     )
 

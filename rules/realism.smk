@@ -1,16 +1,20 @@
 # Section 4.1, realism. Needs counterfactuals and models; makes the scores of every counterfactual, of the originals and of
 # their reconstructions, and AnoGAN scores (equation 7) of whole datasets, with which the evaluation checks that score.
 
+import re
+
 from deduce.evaluation.metrics import EXPLAINED, JUDGES, RETRAINED, SCORER_MODULES
 from deduce.experiment import REFERENCES
 
 JUDGE_MODULES = {model.module for name, model in models.REGISTRY.items() if name in JUDGES or model.classifies}
+SCORED = [point.variant for sweep in EXPERIMENT.sweeps.values() if sweep.scored for point in sweep.points]
 SCORER_SETTINGS = {name: value for name, value in config["realism"].items() if isinstance(value, dict)}
 
 
 def judges_of(wildcards):
     """The weights of the models that judge a method, by role: those of all methods, and the classifier it explains."""
-    files = model_files(*JUDGES, user=variant_of("density", wildcards))
+    of_training = wildcards.method in EXPERIMENT.replicates  # the points of a sweep all have the same judges
+    files = model_files(*JUDGES, user=variant_of("density", wildcards) if of_training else "density")
     if "classifier" in EXPERIMENT.settings(wildcards.method):
         files[EXPLAINED] = model_file("classifier", wildcards.method)
         if other := EXPERIMENT.retrained(wildcards.method):
@@ -35,7 +39,7 @@ rule realism_scores:
     benchmark:
         "<benchmarks>/realism_scores/{method}-{seed}.tsv"
     wildcard_constraints:
-        method="|".join(EXPERIMENT.replicates),
+        method="|".join(map(re.escape, [*EXPERIMENT.replicates, *SCORED])),
     conda:
         "../envs/core.yaml"
     resources:

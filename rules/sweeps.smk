@@ -12,6 +12,7 @@ rule sweep_table:
     input:
         pairs=lambda wildcards: extra_files("pairs", *EXPERIMENT.compared_sweeps(wildcards.sweep)),
         shards=lambda wildcards: extra_files("counterfactuals", *EXPERIMENT.compared_sweeps(wildcards.sweep)),
+        scores=lambda wildcards: extra_files("realism", *EXPERIMENT.compared_sweeps(wildcards.sweep)),
     output:
         table=reported("<results>/tables/{sweep}.csv", "sweeps", "{sweep}, table"),
         texts=multiext("<results>/tables/{sweep}", ".md", ".tex", ".json"),

@@ -7,15 +7,16 @@ from pathlib import Path
 from deduce.artifacts import save_csv
 from deduce.datasets import DATASETS
 from deduce.evaluation import figures, sweeps, tables
-from deduce.shards import Pairs, Shard
+from deduce.shards import Pairs, Scores, Shard
 from deduce.sweeps import Sweep
 
 declared = {sweep.name: sweep for sweep in map(Sweep.from_dict, snakemake.params.sweeps)}
 sweep = declared[snakemake.wildcards.sweep]
 pairs = {Path(path).stem: Pairs.load(path) for path in snakemake.input.pairs}
 shards = {(Path(path).parent.name, Path(path).stem): Shard.load(path) for path in snakemake.input.shards}
+scores = {(Path(path).parent.name, Path(path).stem): Scores.load(path) for path in snakemake.input.scores}
 
-rows = sweeps.long_form(list(declared.values()), pairs, shards)
+rows = sweeps.long_form(list(declared.values()), pairs, shards, scores)
 mask = sweeps.compared(rows, sweep, declared)
 of_paper = DATASETS[snakemake.params.dataset].paper
 frame = sweeps.frame(rows, mask, sweep, sweeps.changed(sweep, shards), of_paper)

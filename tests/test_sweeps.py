@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from artefacts import files, make_folder, make_pairs, make_shard
+from artefacts import files, make_folder, make_pairs, make_scores, make_shard
 
 from deduce import sweeps, variants
 from deduce.config import available_methods, complete, defaults, schema
@@ -164,6 +164,33 @@ def test_means_are_over_the_pairs_that_all_points_found_but_those_that_fail_too_
     np.testing.assert_allclose(frame.failure, [100 / 18, 100 / 18, 100 * 16 / 18])
     np.testing.assert_allclose(frame.changed, [17 / 18, 0, 17 / 18])  # row 0 has no changed pixel anywhere
     assert frame.loc["mu=1", ["paper_l0", "paper_l1", "paper_failure"]].tolist() == list(paper.APPENDIX_A["mu=1"])
+
+
+def test_a_scored_sweep_has_the_realism_of_its_points_over_the_same_pairs(case):
+    _, shards, _ = case
+    pairs = make_pairs(1, images=2)
+    pairs.original[:] = 0.25
+    sweep = declared(mine=jsma(vary={"step_size": [0.1, 0.2]}, scored=True))["mine"]
+    variants = [point.variant for point in sweep.points]
+    wanted = {f"{folder}/{name}/validation.npz" for folder in ("counterfactuals", "realism") for name in variants}
+    assert wanted | {"pairs/validation.npz"} == set(sweep.artifacts())
+    chosen = {key: shard for key, shard in shards.items() if key[0] in variants}
+    scores = {key: make_scores(shard.image, shard.target, seed) for seed, (key, shard) in enumerate(chosen.items())}
+    for key, of_point in scores.items():
+        for name, values in of_point.values.items():
+            of_point.values[name] = np.where(shards[key].found, values, np.nan)
+    table = evaluation.long_form([sweep], {"validation": pairs}, chosen, scores)
+    mask = evaluation.compared(table, sweep, {"mine": sweep})
+    frame = evaluation.frame(table, mask, sweep, evaluation.changed(sweep, chosen))
+    rows = np.arange(1, 17)  # found by both
+    expected = [scores[name, "validation"].values["agan"][rows].mean() for name in variants]
+    np.testing.assert_allclose(frame["agan"], expected, rtol=1e-6)
+    markdown = evaluation.as_table(frame, evaluation.tests(table, mask, sweep), sweep).markdown()
+    assert "| AGAN |" in markdown.splitlines()[2] and f"{expected[0]:.2f}" in markdown
+    with pytest.raises(ContractError):
+        wrong = scores[variants[0], "validation"]
+        wrong.image[:] = 99
+        evaluation.long_form([sweep], {"validation": pairs}, chosen, scores)
 
 
 def test_means_over_each_points_own_pairs(case):

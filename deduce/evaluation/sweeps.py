@@ -1,6 +1,8 @@
 """The evaluation of a sweep: the means of its points over the same pairs, tests against one of them, and a figure."""
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -10,9 +12,9 @@ from matplotlib.figure import Figure
 from deduce.evaluation import intervals, paper, results, statistics, summary
 from deduce.evaluation.figures import GREY, PALETTE, interval, method_rows
 from deduce.evaluation.intervals import Estimate
-from deduce.evaluation.metrics import FAILURE, METRICS
+from deduce.evaluation.metrics import FAILURE, METRICS, SCORES, Metric
 from deduce.evaluation.tables import Cell, Column, Table, number, number_cell, p_value, with_spread
-from deduce.shards import Pairs, Shard
+from deduce.shards import Pairs, Scores, Shard
 from deduce.sweeps import OWN, VALIDATION, Sweep
 
 DISTANCES = [METRICS["l0"], METRICS["l1"]]
@@ -26,15 +28,22 @@ def key(label: str) -> str:
     return re.sub(r"\s*([=,])\s*", r"\1", label.translate(GREEK))
 
 
-def long_form(sweeps: list[Sweep], pairs: dict[str, Pairs], shards: dict[tuple[str, str], Shard]) -> pd.DataFrame:
-    """One row per variant, test set, image and target, as in the results table; `shards` by (variant, seed)."""
+def long_form(
+    sweeps: list[Sweep],
+    pairs: dict[str, Pairs],
+    shards: dict[tuple[str, str], Shard],
+    scores: Mapping[tuple[str, str], Scores] = MappingProxyType({}),
+) -> pd.DataFrame:
+    """One row per variant, test set, image and target, as in the results table; files are by (variant, seed)."""
     points = {point.variant: (sweep.method, point.settings) for sweep in sweeps for point in sweep.points}
     parts = []
     for (variant, seed), shard in shards.items():
         (method, settings), where = points[variant], f"{variant}/{seed}"
         # Shards do not record the settings of models.
         results.check_settings({where: shard}, {name: value for name, value in settings.items() if "." not in name})
-        parts.append(results.rows(method, seed, pairs[seed], shard, None, where).assign(method=variant))
+        if scored := scores.get((variant, seed)):
+            scored.scores(shard, where)
+        parts.append(results.rows(method, seed, pairs[seed], shard, scored, where).assign(method=variant))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -64,7 +73,7 @@ def frame(
     `changed_high` are the ends of its interval. `of_paper` says whether the dataset is the paper's.
     """
     points = [{"setting": key(point.label), "label": point.label} | point.settings for point in sweep.points]
-    per_set = summary.per_seed(table, [metric.name for metric in DISTANCES], mask)
+    per_set = summary.per_seed(table, [metric.name for metric in [*DISTANCES, *realism(table)]], mask)
     means = summary.over_seeds(per_set).set_index("method")
     means["pairs"] = per_set["pairs"].groupby("method").sum()
     means["found"] = table.groupby("method")["found"].sum()
@@ -76,6 +85,12 @@ def frame(
     printed = paper.SWEEPS.get(sweep.name, {}) if of_paper else {}
     rows = [printed.get(setting, (np.nan,) * len(NAMES)) for setting in frame["setting"]]
     return frame.join(pd.DataFrame(rows, columns=[f"paper_{name}" for name in NAMES]))
+
+
+def realism(table: pd.DataFrame) -> list[Metric]:
+    """The metrics of realism that a frame has values of."""
+    scored = (metric for metric in METRICS.values() if metric.name in SCORES and metric.name in table)
+    return [metric for metric in scored if table[metric.name].notna().any()]
 
 
 def changed(sweep: Sweep, shards: dict[tuple[str, str], Shard]) -> dict[str, Estimate]:
@@ -161,14 +176,23 @@ def _judgement(apart: dict[str, bool]) -> str:
 def as_table(frame: pd.DataFrame, tests: pd.DataFrame, sweep: Sweep) -> Table:
     """A row per point; the best of each column is bold, and the paper's figures stand beside where it has any."""
     printed = MEASURES if frame["paper_l0"].notna().any() else []
-    best = {metric.name: frame[metric.name].min() for metric in MEASURES if frame[metric.name].nunique() > 1}
+    scored, best = realism(frame), {}
+    for metric in (metric for metric in [*MEASURES, *scored] if frame[metric.name].nunique() > 1):
+        best[metric.name] = frame[metric.name].agg("min" if metric.lower_is_better else "max")
     rows = [
         [Cell(line["label"])]
         + [with_spread(line[name], line[f"{name}_std"], bold=line[name] == best.get(name)) for name in NAMES]
+        + [
+            with_spread(line[m.name], line[f"{m.name}_std"], m.decimals, bold=line[m.name] == best.get(m.name))
+            for m in scored
+        ]
         + [number_cell(100 * line["changed"], 1), *(number_cell(line[f"paper_{metric.name}"]) for metric in printed)]
         for line in frame.to_dict("records")
     ]
-    columns = [Column("setting", numeric=False), *(Column(metric.text, metric.latex) for metric in MEASURES)]
+    columns = [
+        Column("setting", numeric=False),
+        *(Column(metric.text, metric.latex) for metric in [*MEASURES, *scored]),
+    ]
     columns.append(Column(f"differs from {sweep.reference} in %"))
     columns += [Column(f"paper: {metric.text}", f"paper: {metric.latex}") for metric in printed]
     return Table(_caption(frame, sweep), columns, rows, notes=verdict(frame, tests, sweep))
