@@ -113,6 +113,31 @@ def test_the_scale_note_speaks_of_the_classifiers_that_the_methods_explain(data)
     assert "classifiers with width 8 and 16 instead of 64; its" in answer.scale_note(results, config)
 
 
+def test_the_answer_says_what_one_training_does_not_decide(data):
+    caveat = "One training of each network stands behind this; another may decide otherwise."
+    text = answer.sentences(data.run, data.frame("claims"), data.frame("tests"))[1]
+    assert text.endswith(caveat) and text.count("undecided") == 2
+    one_network = {method: {"classifier": "plain"} for method in ("deduce", "jsma")}
+    run = Run(data.run.experiment | one_network, data.run.artifacts)
+    tests = data.frame("tests")
+    of_l0 = (tests["metric"] == "l0") & (tests["mask"] == "common") & (tests["scope"] == "all")
+    for low, high, word in ((-9.0, -2.0, "fewer"), (2.0, 9.0, "more"), (-3.0, 4.0, "undecided")):
+        tests.loc[of_l0, ["low", "high"]] = low, high
+        text = answer.sentences(run, data.frame("claims"), tests)[1]
+        ends = f"{low:+.1f} to {high:+.1f}".replace("-", "−")
+        assert f"; {word}, 95\u00a0% interval of the difference {ends})" in text and caveat not in text
+
+
+def test_every_verdict_is_marked_and_every_interval_drawn(data):
+    claims, html = data.frame("claims"), page.render(data)
+    drawn = claims[["low", "high", "threshold"]].notna().all(axis=1)
+    assert html.count('<svg class="strip') == drawn.sum() > 3
+    for result, (_, kind, sign) in page.MARKS.items():
+        assert html.count(f'<span class="verdict {kind}">{sign}&nbsp;{result}') == (claims["result"] == result).sum()
+    row = {"result": "holds", "low": -3.0, "high": -1.0, "estimate": -2.0, "threshold": 0.0}
+    assert page._claim(row)["strip"] == {"low": 5, "high": 65, "estimate": 35, "threshold": 95}
+
+
 @pytest.mark.parametrize("rate, text", [(100, "100"), (99.99, "99.99"), (0, "0"), (0.02, "0.02"), (73.2, "73.2")])
 def test_a_rate_is_not_rounded_to_all_or_nothing(rate, text):
     assert answer._percent(rate) == f"{text}\u00a0%"

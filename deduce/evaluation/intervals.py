@@ -16,6 +16,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from deduce.evaluation.metrics import FAILURE, Metric
+
 COVERAGE = 0.95
 SMALLEST_P = 1e-100
 ROUNDING = 1e-9  # a mean of ones is 1 up to rounding
@@ -117,6 +119,13 @@ class Estimate:
         Where no image and no training differs from the others, as with no failure at all, each image counts once.
         """
         return wilson(self.value, self.interval(coverage)[1] - self.value, self.images, coverage)
+
+    def interval_of(self, metric: Metric) -> tuple[float, float]:
+        """The interval of a metric's mean; that of failures in % stays between 0 and 100."""
+        if metric is not FAILURE:
+            return self.interval()
+        low, high = (0.01 * self).rate_interval()
+        return 100 * low, 100 * high
 
     def rate_difference_interval(self, coverage: float = COVERAGE) -> tuple[float, float]:
         """The interval of a difference of two rates; where no pair tells them apart, the difference may still exist."""

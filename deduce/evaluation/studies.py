@@ -51,19 +51,11 @@ def columns_of(rows: pd.DataFrame) -> dict[str, Any]:
     """Trainings, pairs, and mean, interval and standard deviation over trainings of each measure."""
     columns: dict[str, Any] = {"trainings": rows["training_seed"].nunique(), "pairs": len(rows)}
     for name, estimate in estimates(rows).items():
-        low, high = _ends(name, estimate)
+        low, high = estimate.interval_of(METRICS[name])
         part = rows if name == FAILURE.name else rows[rows["found"]]
         spread = part.groupby("training_seed")[name].mean().std(ddof=1)
         columns |= {name: estimate.value, f"{name}_low": low, f"{name}_high": high, f"{name}_training_std": spread}
     return columns
-
-
-def _ends(name: str, estimate: Estimate) -> tuple[float, float]:
-    """The 95 % interval; that of a rate stays between 0 and 100 %."""
-    if name != FAILURE.name:
-        return estimate.interval()
-    low, high = (0.01 * estimate).rate_interval()
-    return 100 * low, 100 * high
 
 
 def _interval_cell(line: Mapping[str, Any], name: str) -> Cell:

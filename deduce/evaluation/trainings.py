@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from deduce.evaluation import intervals, summary
-from deduce.evaluation.figures import GREY, interval, method_rows, styled
+from deduce.evaluation.figures import GREY, method_rows, plain_ticks, styled
 from deduce.evaluation.metrics import FAILURE, METRICS, PAPER
 from deduce.evaluation.run import Run
 from deduce.evaluation.tables import Cell, Column, Table, number_cell
@@ -36,7 +36,7 @@ def variance(run: Run) -> tuple[pd.DataFrame, Table]:
     for metric in measured(run):
         for method, rows in compared(run, metric).groupby("method", sort=False):
             estimate = intervals.mean(rows["value"], rows)
-            low, high = estimate.interval()
+            low, high = estimate.interval_of(METRICS[metric])
             line = {"method": method, "metric": metric, "mean": estimate.value, "low": low, "high": high}
             lines.append(line | components(rows))
     frame = pd.DataFrame(lines)
@@ -104,13 +104,13 @@ def picture(run: Run) -> Figure:
                     of_sets = means[method, seed]
                     axis.plot(of_sets, np.full(len(of_sets), position + offset), "|", color=GREY, markersize=7)
                     axis.plot(of_sets.mean(), position + offset, marker, color=colour, markersize=5)
-            estimate = intervals.mean(rows.loc[rows["method"] == method, "value"], rows[rows["method"] == method])
-            if not np.isnan(estimate.interval()).any():
-                bars = interval(estimate.value, *estimate.interval())
-                axis.errorbar(estimate.value, position, xerr=bars, fmt="none", ecolor=colour, alpha=0.35, elinewidth=6)
+            part = rows[rows["method"] == method]
+            low, high = intervals.mean(part["value"], part).interval_of(METRICS[metric])
+            axis.fill_betweenx([position - 0.4, position + 0.4], low, high, color=colour, alpha=0.18, linewidth=0)
         axis.set_title(METRICS[metric].text)
         if metric in ("l0", "l1") and means.max() > 5 * max(means.min(), 0.1):
             axis.set_xscale("log")
+            plain_ticks(axis.xaxis)
         axis.grid(axis="y", visible=False)
     method_rows(axes[0, 0], list(names.values()))
     title = "marker: a training’s mean; ticks: its test sets; band: 95 % interval for another training and other images"

@@ -108,7 +108,7 @@ def one_training(run: Run, methods: Sequence[str], trainings: int) -> bool:
 
 
 def written(one: Part, low: float, high: float, style: str) -> str:
-    value, low_text, high_text = (format(number, style) for number in (one.value, low, high))
+    value, low_text, high_text = (format(number, style).replace("-", "−") for number in (one.value, low, high))
     return f"{one.name} {value} ({low_text} to {high_text})".strip()
 
 

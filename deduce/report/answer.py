@@ -72,7 +72,8 @@ def _standing(run: Run, tests: pd.DataFrame, metric: str, below: str, above: str
     outcome = below if test["high"] < 0 else above if test["low"] > 0 else "undecided"
     if one_training(run, (subject, best), test["trainings"]):
         outcome = "undecided"
-    return f"{text}; {outcome}, 95 % interval of the difference {test['low']:+.1f} to {test['high']:+.1f}"
+    low, high = (f"{end:+.1f}".replace("-", "−") for end in (test["low"], test["high"]))
+    return f"{text}; {outcome}, 95\u00a0% interval of the difference {low} to {high}"
 
 
 def _realism(run: Run, claims: pd.DataFrame, tests: pd.DataFrame) -> str:
@@ -90,11 +91,10 @@ def _verdict(claims: pd.DataFrame, joint: str) -> str:
     """The end of a sentence, after `joint`; empty without claims."""
     if claims.empty:
         return ""
-    holds, fails, undecided, untested = (int((claims["result"] == result).sum()) for result in RESULTS)
-    return (
-        f"{joint}of the paper's {len(claims)} claims, {holds} hold, {fails} do not, {undecided} are undecided and "
-        f"{untested} were not tested"
-    )
+    words = ("holds", "hold"), ("does not", "do not"), ("is undecided", "are undecided"), ("was", "were")
+    counts = [int((claims["result"] == result).sum()) for result in RESULTS]
+    *texts, last = (f"{count} {one if count == 1 else many}" for count, (one, many) in zip(counts, words, strict=True))
+    return f"{joint}of the paper's {len(claims)} claims, {', '.join(texts)} and {last} not tested"
 
 
 def _percent(rate: float) -> str:
