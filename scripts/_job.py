@@ -14,6 +14,7 @@ from pathlib import Path
 
 from __main__ import snakemake  # Snakemake puts it into the script
 
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # an interrupt during the imports is not worth a traceback
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # `import deduce` works, installed or not
 for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"):
     os.environ[variable] = str(snakemake.threads)
@@ -63,6 +64,7 @@ logging.root.addHandler(file_handler)
 logging.getLogger("fontTools").setLevel(logging.WARNING)  # silence font-subsetting logs
 
 signal.signal(signal.SIGTERM, terminate)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 lock.join()
 for path in snakemake.output:
     artifacts.forget(path)
