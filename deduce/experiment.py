@@ -19,16 +19,18 @@ from deduce.errors import InputError
 from deduce.evaluation import catalogue
 from deduce.evaluation.bundle import DESCRIBED, MANIFEST
 from deduce.evaluation.merge import stored
+from deduce.evaluation.metrics import EXPLAINED, JUDGES, METRICS, RETRAINED, judges
 from deduce.pairs import is_measured
 from deduce.published import PUBLISHED, validation
 from deduce.studies import Study, declared_studies
 from deduce.sweeps import Comparison, Sweep, check, check_settings, declared_comparisons, declared_sweeps
-from deduce.variants import TRAINING_SEED, base, configured, overrides, variant
+from deduce.variants import TRAINING_SEED, base, configured, overrides, sections, variant
 
 RUN, ARTIFACTS, PUBLICATION = "run", "artifacts", "published"
 MOST_JOBS = 20_000
 # The files that compare counterfactuals with real images as sets, by kind.
 JUDGED = {"frechet": ["realism/frechet.csv"], "natural_changes": ["realism/natural_changes.csv"]}
+CONVICTION_TABLES = ("conviction", "conviction_equal")  # the files that the sweeps of `conviction` make together
 REFERENCES = ("original", "reconstruction")  # the images that realism scores are compared with
 
 
@@ -101,7 +103,7 @@ class Experiment:
 
     def _check_names(self, schema: dict[str, Any], methods: Iterable[str]) -> None:
         """Fails if the config names something that does not exist, or gives a name twice."""
-        points = [point.variant for sweep in self.sweeps.values() for point in sweep.points]
+        points = [variant for sweep in self.sweeps.values() for variant in sweep.variants]
         for method in (*self.methods, *points):
             classifier = self.settings(method).get("classifier", models.classifiers()[0])
             confirming = self.settings(method).get("confirm_by") or classifier
@@ -111,7 +113,7 @@ class Experiment:
             self.settings(confirming)  # fails if it names a setting that the model does not have
         if (jobs := len(self.methods) * len(self.seeds) * self.config["shards_per_seed"]) > MOST_JOBS:
             raise InputError(f"config: {jobs} jobs for the test sets are too many to plan; lower 'shards_per_seed'.")
-        taken = {entry.name for entry in (*catalogue.TABLES, *catalogue.FIGURES)}
+        taken = {entry.name for entry in (*catalogue.TABLES, *catalogue.FIGURES)} | {*CONVICTION_TABLES}
         for kind, items in (("sweep", self.sweeps), ("comparison", self.comparisons)):
             for item in items.values():
                 if item.name in taken:
@@ -131,6 +133,12 @@ class Experiment:
                 check_settings(
                     f"config: '{study.name}': ", case.method, case.settings, self.config, schema, set(models.REGISTRY)
                 )
+        for name in self.config["conviction"]["sweeps"]:
+            if name not in self.config["sweeps"]:
+                raise InputError(f"config: 'conviction.sweeps' names '{name}', which is not among the sweeps.")
+        for sweep in self.conviction:
+            if missing := {"agan", "oracle"} - set(sweep.scores):
+                raise InputError(f"config: sweep '{sweep.name}' in 'conviction' needs the score '{min(missing)}'.")
         self._check_replicated()
 
     def _check_replicated(self) -> None:
@@ -197,10 +205,20 @@ class Experiment:
     def sweeps(self) -> dict[str, Sweep]:
         return declared_sweeps(self.config)
 
+    @property
+    def conviction(self) -> list[Sweep]:
+        """The sweeps whose points are drawn as curves against the oracle rate."""
+        names = self.config.get("conviction", {}).get("sweeps", [])
+        return [self.sweeps[name] for name in names if name in self.sweeps]
+
+    @property
+    def appendices(self) -> list[str]:
+        """The names of the sweeps that have a table and a figure of their own."""
+        return [name for name, sweep in self.sweeps.items() if sweep not in self.conviction]
+
     def sweep_of(self, variant: str) -> str:
         """The name of the first sweep with this variant among its points; empty if there is none."""
-        points = ((sweep.name, point.variant) for sweep in self.sweeps.values() for point in sweep.points)
-        return next((name for name, point in points if point == variant), "")
+        return next((sweep.name for sweep in self.sweeps.values() if variant in sweep.variants), "")
 
     def compared_sweeps(self, name: str) -> list[Sweep]:
         """A sweep, and the sweeps that it is compared on."""
@@ -259,6 +277,29 @@ class Experiment:
         following = seeds[(seeds.index(self.training_seed(user)) + 1) % len(seeds)]
         return variant(base(explained), overrides(explained) | {TRAINING_SEED: following}, self.config)
 
+    def scores(self, variant: str, seed: str) -> list[str]:
+        """The metrics by which counterfactuals are scored: of test sets all, of sweeps' points those they ask for."""
+        if variant in self.replicates and seed in self.seeds:
+            return [name for name, metric in METRICS.items() if metric.scorer]
+        sweeps = [sweep for sweep in self.sweeps.values() if seed in sweep.on]
+        asked = {name for sweep in sweeps if variant in sweep.variants for name in sweep.scores}
+        return [name for name in METRICS if name in asked]
+
+    def judges_of(self, scored: str, seed: str) -> dict[str, str]:
+        """By role, the models that score images: a replicate's own, or the config's for any point of a sweep."""
+        training = self.training_seed(scored) if scored in self.replicates else self.first_training
+        roles, [density] = judges(self.scores(scored, seed)), self._of_training(["density"], training)
+        names = {role: self.model(density, role) for role in roles if role in JUDGES}
+        if "classifier" in self.settings(scored):
+            names |= {EXPLAINED: self.model(scored, "classifier"), RETRAINED: self.retrained(scored)}
+        return {role: name for role, name in names.items() if role in roles and name}
+
+    def scorer_settings(self, variant: str = "") -> dict[str, Any]:
+        """The sections of `realism` that scorers read, with what a variant changes."""
+        changed = {key: value for key, value in overrides(variant).items() if key.startswith("realism.")}
+        section = sections("realism", changed, self.config)["realism"]
+        return {name: value for name, value in section.items() if isinstance(value, dict)}
+
     def unused_setting(self, variant: str, used: Iterable[str]) -> str:
         """A sentence about the first model setting of a method's variant that changes none of the `used` models."""
         used = list(map(base, used))
@@ -299,7 +340,9 @@ class Experiment:
             kinds = {kind: [name for name in names if name in self.stored] for kind, names in kinds.items()}
             extras = set(self.stored)
         else:
-            reported = [*self._reported(self.sweeps, "appendices"), *self._reported(self.comparisons, "comparisons")]
+            reported = self._reported([self.sweeps[name] for name in self.appendices], "appendices")
+            reported += self._reported(self.comparisons.values(), "comparisons")
+            reported += self._reported(self.conviction, "conviction")
             reported += [self.studies[name] for name in self.reported_studies]
             extras = {name for extra in reported for name in extra.artifacts()}
         return kinds | {"extras": sorted(extras - known)}
@@ -330,24 +373,28 @@ class Experiment:
         names = [self.dataset.name, *self.dataset.outliers]
         return [name for name in names if self.mode != RUN or DATASETS[name].sources(self.config)]
 
-    def _reported(self, declared: dict[str, Any], extra: str) -> list[Any]:
+    def _reported(self, declared: Iterable[Sweep | Comparison | Study], extra: str) -> list[Any]:
         """The sweeps or comparisons that belong to the report, the claims and the archive."""
         if self.mode == ARTIFACTS:
-            return [item for item in declared.values() if set(item.artifacts()) <= set(self.stored)]
-        return list(declared.values()) if self.mode == PUBLICATION or extra in self.config["extras"] else []
+            return [item for item in declared if set(item.artifacts()) <= set(self.stored)]
+        return list(declared) if self.mode == PUBLICATION or extra in self.config["extras"] else []
 
     @property
     def reported_sweeps(self) -> list[str]:
-        return [sweep.name for sweep in self._reported(self.sweeps, "appendices")]
+        return [sweep.name for sweep in self._reported(map(self.sweeps.__getitem__, self.appendices), "appendices")]
 
     @property
     def reported_comparisons(self) -> list[str]:
-        return [comparison.name for comparison in self._reported(self.comparisons, "comparisons")]
+        return [comparison.name for comparison in self._reported(self.comparisons.values(), "comparisons")]
+
+    @property
+    def reports_conviction(self) -> bool:
+        return bool(self.conviction) and self._reported(self.conviction, "conviction") == self.conviction
 
     @property
     def reported_studies(self) -> list[str]:
         """Each study is an extra of its own."""
-        return [name for name, study in self.studies.items() if self._reported({name: study}, name)]
+        return [name for name, study in self.studies.items() if self._reported([study], name)]
 
     # --- tables and figures ------------------------------------------------------------------------------------------
     @property

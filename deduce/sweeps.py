@@ -9,13 +9,14 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from deduce.config import checked
 from deduce.errors import InputError
+from deduce.evaluation.metrics import METRICS
 from deduce.pairs import SAMPLE, VALIDATION
-from deduce.variants import sections, variant
+from deduce.variants import TRAINING_SEED, searched, sections, variant
 
 MOST_POINTS = 1000  # of a sweep
 OWN = "own"  # in place of sweeps to compare on: every point over the pairs that it found
@@ -29,6 +30,7 @@ class Point:
     label: str  # as people read it
     variant: str  # as paths have it
     settings: dict[str, Any]  # all that the sweep sets here, also where the config says the same
+    replicates: dict[str, int] = field(default_factory=dict)  # the variant with each training, and its training seed
 
 
 @dataclass(frozen=True)
@@ -41,14 +43,17 @@ class Sweep:
     leave_out_failing_above: float  # a point with a larger share of failures is excluded from distances and the mask
     reference: str  # label of the point that the others are tested against
     description: str = ""
-    scored: bool = False  # whether the realism of its counterfactuals is scored, by the models of the config
+    scores: list[str] = field(default_factory=list)  # metrics by which the points' images are scored
+
+    @property
+    def variants(self) -> list[str]:
+        return [variant for point in self.points for variant in point.replicates]
 
     def artifacts(self) -> list[str]:
         """The artefacts that the sweep is evaluated from."""
-        pairs = [f"pairs/{seed}.npz" for seed in self.on]
-        folders = ["counterfactuals", "realism"] if self.scored else ["counterfactuals"]
-        of_points = [(point.variant, seed) for point in self.points for seed in self.on]
-        return pairs + [f"{folder}/{variant}/{seed}.npz" for folder in folders for variant, seed in of_points]
+        shards = dict.fromkeys(f"counterfactuals/{searched(variant)}" for variant in self.variants)
+        scores = [f"realism/{variant}" for variant in self.variants if self.scores]
+        return [f"{folder}/{seed}.npz" for folder in ("pairs", *shards, *scores) for seed in self.on]
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -106,6 +111,10 @@ def declared_comparisons(config: Mapping[str, Any]) -> dict[str, Comparison]:
 
 def check(sweep: Sweep, config: Mapping[str, Any], schema: Mapping[str, Any], models: set[str]) -> None:
     """Fails unless the schema allows every point's settings; `models` are the models that the method uses."""
+    if unknown := set(sweep.scores) - (scores := {name for name, metric in METRICS.items() if metric.scorer}):
+        known = ", ".join(sorted(scores))
+        raise InputError(f"config: sweep '{sweep.name}': 'scores' names '{min(unknown)}'; known: {known}.")
+    models = {*models, *(["realism"] if sweep.scores else [])}  # how images are scored can be varied too
     for point in sweep.points:
         where = f"config: sweep '{sweep.name}', '{point.label}': "
         check_settings(where, sweep.method, point.settings, config, schema, models)
@@ -140,6 +149,8 @@ def _check_name(kind: str, name: str) -> None:
 
 def _sweep(name: str, section: Mapping[str, Any], config: Mapping[str, Any]) -> Sweep:
     method = section["method"]
+    curve = name in config.get("conviction", {}).get("sweeps", [])  # has the intervals of other trainings too
+    seeds = config.get("training_seeds", [1])[: None if curve else 1]
     axes = [_axis(key, values) for key, values in section["vary"].items() if values is not None]
     points: list[Point] = []
     if (count := math.prod(map(len, axes))) > MOST_POINTS:
@@ -151,7 +162,9 @@ def _sweep(name: str, section: Mapping[str, Any], config: Mapping[str, Any]) -> 
         settings = dict(section.get("settings", {}))
         for _, varied in choice:
             settings |= varied
-        points.append(Point(", ".join(label for label, _ in choice), variant(method, settings, config), settings))
+        point = variant(method, settings, config)
+        further = {variant(method, {TRAINING_SEED: seed} | settings, config): seed for seed in seeds[1:]}
+        points.append(Point(", ".join(label for label, _ in choice), point, settings, {point: seeds[0]} | further))
     if not points or not axes:
         raise InputError("has no points: 'vary' needs at least one value of each of its keys.")
     labels = [point.label for point in points]
@@ -167,8 +180,8 @@ def _sweep(name: str, section: Mapping[str, Any], config: Mapping[str, Any]) -> 
         compare_on=[OWN] if compare_on == OWN else compare_on,
         leave_out_failing_above=section.get("leave_out_failing_above", 1.0),
         reference=reference,
-        scored=section.get("scored", False),
         description=section.get("description", f"{name}: {method} with {', '.join(section['vary'])} varied."),
+        scores=section.get("scores", []),
     )
 
 

@@ -2,13 +2,15 @@
 
 A *variant* is a method or a model with settings that differ from the config's. A key without a dot is a setting of the
 method or model itself (`jsma@step_size=0.1`, `ddu@width=16`); a key with a dot is a setting of a model that it uses
-(`deduce@ddu.width=16`, `density@ddu.width=16`). Keys are sorted, and settings that equal the config's are left out.
-Equal settings therefore have one name, and are computed once.
+(`deduce@ddu.width=16`, `density@ddu.width=16`), or of how its images are scored
+(`deduce@realism.anogan.reset_step_per_restart=true`). Keys are sorted, and settings that equal the config's are left
+out. Equal settings therefore have one name, and are computed once.
 
 `training_seed` is a key of methods too: `deduce@training_seed=2` uses, of every replicated model, the one that was
 trained with seed 2.
 """
 
+import copy
 import json
 import re
 from collections.abc import Mapping
@@ -25,6 +27,13 @@ SHARED_SEED = 1  # of the models that all replicates share
 def base(variant: str) -> str:
     """The method or model that a variant is of: `jsma@step_size=0.1` is `jsma`."""
     return variant.partition("@")[0]
+
+
+def searched(variant: str) -> str:
+    """The variant whose images these are: the same without the settings of `realism`, which change scores only."""
+    name, _, settings = variant.partition("@")
+    kept = [text for text in settings.split(",") if not text.startswith("realism.")]
+    return "@".join(filter(None, [name, ",".join(kept)]))
 
 
 def overrides(variant: str) -> dict[str, Any]:
@@ -54,18 +63,29 @@ def variant(name: str, settings: Mapping[str, Any], config: Mapping[str, Any]) -
 
 def configured(config: Mapping[str, Any], name: str, key: str) -> Any:
     """What the config has for a key of a variant of `name`; for a training seed, that of the first replicate."""
-    section, _, setting = key.rpartition(".")
-    values = config.get(section or name) or {}
+    *path, setting = _path(name, key)
+    values: Any = config
+    for section in path:
+        values = values.get(section) or {}
     if setting != TRAINING_SEED or setting in values:
         return values.get(setting)
-    shared = (section or name) in REGISTRY and (section or name) not in config["replicated"]
+    shared = path[-1] in REGISTRY and path[-1] not in config["replicated"]
     return SHARED_SEED if shared else config["training_seeds"][0]
 
 
 def sections(name: str, settings: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The sections of the config that these settings are of, with the settings in place."""
-    changed = {name: dict(config.get(name) or {})}
+    paths = {key: _path(name, key) for key in settings}
+    changed = {first: copy.deepcopy(config.get(first) or {}) for first in (name, *(path[0] for path in paths.values()))}
     for key, value in settings.items():
-        section, _, setting = key.rpartition(".")
-        changed.setdefault(section or name, dict(config.get(section) or {}))[setting] = value
+        *path, setting = paths[key]
+        values: Any = changed
+        for section in path:
+            values = values.setdefault(section, {})
+        values[setting] = value
     return changed
+
+
+def _path(name: str, key: str) -> list[str]:
+    """Where the config has a key of a variant of `name`: its sections, from the outermost on, and the setting."""
+    return (key if "." in key else f"{name}.{key}").split(".")

@@ -1,25 +1,11 @@
 # Section 4.1, realism. Needs counterfactuals and models; makes the scores of every counterfactual, of the originals and of
 # their reconstructions, and AnoGAN scores (equation 7) of whole datasets, with which the evaluation checks that score.
 
-import re
-
-from deduce.evaluation.metrics import EXPLAINED, JUDGES, RETRAINED, SCORER_MODULES
+from deduce.evaluation.metrics import JUDGES, METRICS, SCORER_MODULES
 from deduce.experiment import REFERENCES
+from deduce.variants import searched
 
 JUDGE_MODULES = {model.module for name, model in models.REGISTRY.items() if name in JUDGES or model.classifies}
-SCORED = [point.variant for sweep in EXPERIMENT.sweeps.values() if sweep.scored for point in sweep.points]
-SCORER_SETTINGS = {name: value for name, value in config["realism"].items() if isinstance(value, dict)}
-
-
-def judges_of(wildcards):
-    """The weights of the models that judge a method, by role: those of all methods, and the classifier it explains."""
-    of_training = wildcards.method in EXPERIMENT.replicates  # the points of a sweep all have the same judges
-    files = model_files(*JUDGES, user=variant_of("density", wildcards) if of_training else "density")
-    if "classifier" in EXPERIMENT.settings(wildcards.method):
-        files[EXPLAINED] = model_file("classifier", wildcards.method)
-        if other := EXPERIMENT.retrained(wildcards.method):
-            files[RETRAINED] = f"<results>/models/{other}.safetensors"
-    return files
 
 
 rule realism_scores:
@@ -28,10 +14,15 @@ rule realism_scores:
     Judges that are replicated are those of the replicate's own training: each replicate stands for a whole experiment.
     """
     input:
-        unpack(judges_of),
+        unpack(
+            lambda wildcards: {
+                role: f"<results>/models/{name}.safetensors"
+                for role, name in EXPERIMENT.judges_of(wildcards.method, wildcards.seed).items()
+            }
+        ),
         data=raw_data(config["dataset"]),
         pairs="<results>/pairs/{seed}.npz",
-        shard="<results>/counterfactuals/{method}/{seed}.npz",
+        shard=lambda wildcards: f"<results>/counterfactuals/{searched(wildcards.method)}/{wildcards.seed}.npz",
     output:
         "<results>/realism/{method}/{seed}.npz",
     log:
@@ -39,7 +30,7 @@ rule realism_scores:
     benchmark:
         "<benchmarks>/realism_scores/{method}-{seed}.tsv"
     wildcard_constraints:
-        method="|".join(map(re.escape, [*EXPERIMENT.replicates, *SCORED])),
+        method=rf"({'|'.join(EXPERIMENT.used_methods)})(@[^/]+)?",
     conda:
         "../envs/core.yaml"
     resources:
@@ -49,7 +40,8 @@ rule realism_scores:
     params:
         source=source("score_realism.py", *SCORER_MODULES, *JUDGE_MODULES),
         dataset=config["dataset"],
-        settings=SCORER_SETTINGS,
+        scores=lambda wildcards: EXPERIMENT.scores(wildcards.method, wildcards.seed),
+        settings=lambda wildcards: EXPERIMENT.scorer_settings(wildcards.method),
     script:
         "../scripts/score_realism.py"
 
@@ -66,6 +58,11 @@ use rule realism_scores as reference_scores with:
         "<logs>/reference_scores/{seed}.log",
     benchmark:
         "<benchmarks>/reference_scores/{seed}.tsv"
+    params:
+        source=source("score_realism.py", *SCORER_MODULES, *JUDGE_MODULES),
+        dataset=config["dataset"],
+        scores=[name for name, metric in METRICS.items() if metric.scorer],
+        settings=EXPERIMENT.scorer_settings(),
 
 
 rule sanity_scores:
@@ -87,7 +84,7 @@ rule sanity_scores:
         gpu=GPU,
     params:
         source=source("score_dataset.py"),
-        settings=SCORER_SETTINGS,
+        settings=EXPERIMENT.scorer_settings(),
         images=config["realism"]["sanity_images"],
     script:
         "../scripts/score_dataset.py"

@@ -1,7 +1,15 @@
 # The report. Needs every table and figure, the shards for its gallery, and the manifest; makes one page of them.
 
-REPORTED = [*EXPERIMENT.reported_sweeps, *EXPERIMENT.reported_comparisons, *EXPERIMENT.reported_studies]
-REPORTED_TABLES = [*REPORTED, *(f"{name}_pairs" for name in EXPERIMENT.reported_comparisons)]
+from deduce.experiment import CONVICTION_TABLES
+
+CONVICTION = CONVICTION_TABLES if EXPERIMENT.reports_conviction else ()
+REPORTED = [
+    *CONVICTION[:1],
+    *EXPERIMENT.reported_sweeps,
+    *EXPERIMENT.reported_comparisons,
+    *EXPERIMENT.reported_studies,
+]
+REPORTED_TABLES = [*REPORTED, *CONVICTION[1:], *(f"{name}_pairs" for name in EXPERIMENT.reported_comparisons)]
 REPORTED_TABLES += [f"{name}_differences" for name in EXPERIMENT.reported_studies if name == SAME_CLASSIFIER]
 
 

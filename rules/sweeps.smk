@@ -53,13 +53,44 @@ rule comparison:
         "../scripts/comparison.py"
 
 
+rule conviction_curves:
+    """Draw what each method pays for convincing other networks, and compare the methods at an equal oracle rate."""
+    input:
+        pairs=extra_files("pairs", *EXPERIMENT.conviction),
+        shards=extra_files("counterfactuals", *EXPERIMENT.conviction),
+        scores=extra_files("realism", *EXPERIMENT.conviction),
+    output:
+        table=reported("<results>/tables/conviction.csv", "conviction", "every point of the curves"),
+        texts=multiext("<results>/tables/conviction", ".md", ".tex", ".json"),
+        equal=reported("<results>/tables/conviction_equal.csv", "conviction", "at an equal oracle rate"),
+        equal_texts=multiext("<results>/tables/conviction_equal", ".md", ".tex", ".json"),
+        figure=reported("<results>/figures/conviction.png", "conviction", "the curves"),
+        others=multiext("<results>/figures/conviction", ".pdf", ".json"),
+    log:
+        "<logs>/conviction_curves.log",
+    conda:
+        "../envs/core.yaml"
+    params:
+        **{key: value for key, value in EXPERIMENT.config.get("conviction", {}).items() if key != "sweeps"},
+        source=source("conviction.py"),
+        sweeps=[sweep.as_dict() for sweep in EXPERIMENT.conviction],
+    script:
+        "../scripts/conviction.py"
+
+
 rule appendices:
     """Appendices A and B, and every other sweep of the config. Not part of the default target."""
     input:
         expand(
             ["<results>/tables/{sweep}.csv", "<results>/figures/{sweep}.png"],
-            sweep=EXPERIMENT.sweeps if EXPERIMENT.mode == RUN else EXPERIMENT.reported_sweeps,
+            sweep=EXPERIMENT.appendices if EXPERIMENT.mode == RUN else EXPERIMENT.reported_sweeps,
         ),
+
+
+rule conviction:
+    """What conviction costs each method: the sweeps of `conviction`, as curves. Not part of the default target."""
+    input:
+        rules.conviction_curves.output,
 
 
 rule comparisons:

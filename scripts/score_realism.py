@@ -7,7 +7,7 @@ import torch
 
 from deduce import models, provenance
 from deduce.datasets import load, root_of
-from deduce.evaluation.metrics import TRAINING
+from deduce.evaluation import metrics
 from deduce.experiment import REFERENCES
 from deduce.realism.score import score
 from deduce.shards import Pairs, Scores, Shard
@@ -29,9 +29,11 @@ else:
     )
     images, targets, wanted = np.concatenate([pairs.original[first], rebuilt]), labels, np.ones(len(index), bool)
 
+names = snakemake.params.scores
 judges = {role: models.load(file) for role, file in inputs.items() if "/models/" in file}
-judges[TRAINING] = load(root_of(inputs.data), snakemake.params.dataset, "train")
-scores = score(judges, settings, images, originals, index, labels, targets, wanted)
+if metrics.TRAINING in metrics.judges(names):
+    judges[metrics.TRAINING] = load(root_of(inputs.data), snakemake.params.dataset, "train")
+scores = score(judges, settings, images, originals, index, labels, targets, wanted, names)
 metadata = {"settings": settings, "source": snakemake.params.source, "versions": provenance.versions("torch", "numpy")}
 for kind, output, rows in zip(kinds, snakemake.output, np.split(np.arange(len(index)), len(kinds)), strict=True):
     values = {name: column[rows] for name, column in scores.values.items()}

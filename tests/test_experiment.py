@@ -224,9 +224,20 @@ def test_a_sweep_over_any_setting_of_a_model_is_a_config_edit(method, vary, role
         ({"sweeps": {"Mine": {"method": "jsma", "vary": {"step_size": [1]}}}}, "sweep 'Mine': the name of a sweep has"),
         ({"methods": ["jsam"]}, "did you mean 'jsma'"),
         ({"jsma": {"classifier": "wgan"}}, "'jsma.classifier' is 'wgan'; allowed: ddu, plain"),
+        (
+            {"sweeps": {"mine": {"method": "jsma", "vary": {"step_size": [1]}, "scores": ["l1"]}}},
+            "'scores' names 'l1'; known",
+        ),
+        ({"sweeps": {"mine": {"method": "jsma", "vary": {"realism.anogan.steps": [9]}}}}, "cannot be varied for jsma"),
+        (
+            {"sweeps": {"mine": {"method": "jsma", "vary": {"realism.anogan.stesp": [9]}, "scores": ["agan"]}}},
+            "unknown key 'realism.anogan.stesp'; did you mean 'steps'?",
+        ),
+        ({"conviction": {"sweeps": ["nothing"]}}, "'conviction.sweeps' names 'nothing', which is not among the sweeps"),
+        ({"conviction": {"sweeps": ["jsma_pixels"]}}, "sweep 'jsma_pixels' in 'conviction' needs the score 'agan'"),
         ({"jsma": {"confirm_by": "wgan"}}, "'jsma.confirm_by' is 'wgan'; allowed: ddu, plain"),
         ({"jsma": {"confirm_by": "ddu@widht=4"}}, "'ddu@widht=4': unknown setting 'widht'"),
-        ({"extras": ["everything"]}, "'extras\\[0\\]' is 'everything'; allowed: appendices, comparisons"),
+        ({"extras": ["everything"]}, "'extras\\[0\\]' is 'everything'; allowed: appendices, comparisons, conviction"),
     ],
 )
 def test_a_mistake_is_one_sentence(config, message):
@@ -238,14 +249,57 @@ def test_a_mistake_is_one_sentence(config, message):
 def test_extras_decide_what_is_reported_besides_the_main_experiment():
     plain, extras = load(), load(extras=["appendices", "comparisons"])
     assert plain.reported_sweeps == plain.reported_comparisons == plain.artifacts["extras"] == []
-    assert extras.reported_sweeps == list(DEFAULT["sweeps"]) and extras.reported_comparisons == ["vlk_parity"]
+    curves = DEFAULT["conviction"]["sweeps"]
+    assert extras.reported_sweeps == [name for name in DEFAULT["sweeps"] if name not in curves]
+    assert extras.reported_comparisons == ["vlk_parity"]
     added = set(extras.artifact_names) - set(plain.artifact_names)
     assert added == set(extras.artifacts["extras"])
     assert {"pairs/validation.npz", "pairs/sample30.npz", "counterfactuals/vlk_alibi/sample30.npz"} <= added
     assert "counterfactuals/deduce@ddu.coefficient=2,momentum=0/validation.npz" in added
     assert load(extras=["comparisons"]).reported_sweeps == []
+    assert not plain.reports_conviction and not extras.reports_conviction
+    conviction = load(extras=["conviction"])
+    assert conviction.reports_conviction and conviction.reported_sweeps == []
+    assert "realism/jsma@target_confidence=0.99/1.npz" in conviction.artifacts["extras"]
     # Sweeps and comparisons can be made on request, reported or not, so that their methods' rules are needed.
     assert plain.used_methods == [*DEFAULT["methods"], "vlk_alibi"]
+
+
+READING = "deduce@realism.anogan.reset_step_per_restart=true"
+
+
+def test_a_sweep_can_vary_how_the_same_images_are_scored():
+    sweep = EXPERIMENT.sweeps["anogan_readings"]
+    assert sweep.variants == ["deduce", READING]
+    files = ["pairs/1.npz", "counterfactuals/deduce/1.npz", "realism/deduce/1.npz", f"realism/{READING}/1.npz"]
+    assert sweep.artifacts() == files
+    assert EXPERIMENT.scorer_settings(READING)["anogan"] == DEFAULT["realism"]["anogan"] | {
+        "reset_step_per_restart": True
+    }
+    assert EXPERIMENT.scorer_settings("deduce")["anogan"] == DEFAULT["realism"]["anogan"]
+    assert EXPERIMENT.settings(READING) == DEFAULT["deduce"]
+
+
+def test_curves_have_every_training_and_other_sweeps_the_first():
+    experiment = load(training_seeds=[1, 2])
+    point = experiment.sweeps["conviction_jsma"].points[1]
+    second = "jsma@target_confidence=0.9,training_seed=2"
+    assert point.replicates == {"jsma@target_confidence=0.9": 1, second: 2}
+    assert experiment.model(second, "classifier") == "plain@training_seed=2"
+    assert experiment.scores(second, "1") == ["agan", "oracle"]
+    assert {f"{folder}/{second}/1.npz" for folder in ("counterfactuals", "realism")} <= set(
+        experiment.sweeps["conviction_jsma"].artifacts()
+    )
+    assert experiment.sweeps["jsma_pixels"].points[1].replicates == {"jsma@pixels_per_step=2": 1}
+
+
+def test_a_sweeps_points_are_scored_only_as_it_asks():
+    assert EXPERIMENT.scores(READING, "1") == ["agan"]
+    assert EXPERIMENT.scores("deduce", "1")[:3] == ["agan", "im1", "im2"], "of a test set by every metric"
+    section = {"method": "jsma", "vary": {"step_size": [0.1, 0.2]}}
+    experiment = load(sweeps={"mine": section | {"scores": ["im1"]}, "other": section})
+    assert experiment.scores("jsma@step_size=0.1", "validation") == experiment.scores("jsma", "validation") == ["im1"]
+    assert not any(name.startswith("realism/") for name in experiment.sweeps["other"].artifacts())
 
 
 # --- artefacts, by mode

@@ -290,6 +290,7 @@ def test_a_metric_is_a_function_and_a_line_of_the_registry(judges, images, tmp_p
     scores.save(tmp_path / "scores.npz")
     loaded = Scores.load(tmp_path / "scores.npz")
     assert list(loaded.values) == [*SCORES, "ink"]
+    assert list(score({}, SETTINGS, pixels, pixels, rows, rows, rows + 1, np.ones(3, bool), ["ink"]).values) == ["ink"]
     np.testing.assert_allclose(loaded.values["ink"], pixels.sum((1, 2, 3)), rtol=1e-6)
 
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,7 +16,7 @@ from deduce.evaluation import bundle, paper
 from deduce.evaluation import sweeps as evaluation
 from deduce.models import load
 from deduce.published import PUBLISHED, validation
-from deduce.shards import ContractError, Pairs, Shard
+from deduce.shards import ContractError, Pairs, Scores, Shard
 
 ROOT = Path(__file__).parent.parent
 SCHEMA = schema(ROOT, available_methods(ROOT))
@@ -170,7 +171,7 @@ def test_a_scored_sweep_has_the_realism_of_its_points_over_the_same_pairs(case):
     _, shards, _ = case
     pairs = make_pairs(1, images=2)
     pairs.original[:] = 0.25
-    sweep = declared(mine=jsma(vary={"step_size": [0.1, 0.2]}, scored=True))["mine"]
+    sweep = declared(mine=jsma(vary={"step_size": [0.1, 0.2]}, scores=["agan", "im1"]))["mine"]
     variants = [point.variant for point in sweep.points]
     wanted = {f"{folder}/{name}/validation.npz" for folder in ("counterfactuals", "realism") for name in variants}
     assert wanted | {"pairs/validation.npz"} == set(sweep.artifacts())
@@ -224,6 +225,30 @@ def test_the_table_says_whether_settings_are_told_apart_as_in_the_paper(case):
     assert evaluation.verdict(frame.assign(pairs=0), tests, by_name["appendix_a"]) == [
         "μ = 1 fails too often here to be compared (5.6 %; the paper: 0.0 %)."
     ]
+
+
+def test_scores_are_compared_like_distances_also_of_two_readings_of_one_shard():
+    by_name = declared(mine=jsma(vary={"realism.anogan.steps": [1, 2]}, scores=["agan", "log_density"]))
+    sweep, pairs = by_name["mine"], make_pairs(1, images=2)
+    shards = {("jsma", "validation"): changed_pixels(pairs, "jsma", np.arange(18), np.arange(18) > 0)}
+    i = np.arange(18.0)
+    scores = {
+        (variant, "validation"): Scores(pairs.image, pairs.target, agan=(number + 1) * i, log_density=number * i)
+        for number, variant in enumerate(sweep.variants)
+    }
+    table = evaluation.long_form([sweep], {"validation": pairs}, shards, scores)
+    mask = evaluation.compared(table, sweep, by_name)
+    frame = evaluation.frame(table, mask, sweep, evaluation.changed(sweep, shards))
+    assert frame["agan"].tolist() == [9, 18] and frame["log_density"].tolist() == [0, 9]
+    assert set(frame["changed"]) == {0}
+    tests = evaluation.tests(table, mask, sweep).set_index("metric")
+    assert (tests.loc["agan", "wins"], tests.loc["log_density", "wins"]) == (17, 0), "a high density is good"
+    text = evaluation.as_table(frame, tests.reset_index(), sweep).markdown()
+    assert "| **9.00** | 0.00 |" in text and "| 18.00 | **9.00** |" in text
+    plt.close(evaluation.picture(frame, table, mask, sweep))
+    scores[sweep.variants[1], "validation"].image = pairs.image + 1
+    with pytest.raises(ContractError, match="scores of other images"):
+        evaluation.long_form([sweep], {"validation": pairs}, shards, scores)
 
 
 def test_the_papers_figures_stand_only_beside_its_dataset(case):

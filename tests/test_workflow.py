@@ -303,7 +303,7 @@ def test_a_runs_own_artefacts_are_evaluated_beside_the_run(finished, tmp_path):
         ("nmae: x", "unknown key 'nmae'; did you mean 'name'?"),
         ("images_per_seed: ten", "'images_per_seed' is 'ten'; allowed: a value of type integer"),
         ("methods: [deduce, jsam]", "'methods[1]' is 'jsam'"),
-        ("extras: [sweeps]", "'extras[0]' is 'sweeps'; allowed: appendices, comparisons"),
+        ("extras: [sweeps]", "'extras[0]' is 'sweeps'; allowed: appendices, comparisons, conviction"),
         ("jsma: {classifier: vae}", "'jsma.classifier' is 'vae'; allowed: ddu, plain"),
         ("comparisons: {mine: {description: x, methods: [vlk, vkl], pairs: 3}}", "'mine': there is no method 'vkl'"),
     ],

@@ -136,6 +136,9 @@ SECTIONS = [
     Section("oracles", "Would anyone else be convinced?", "Oracles",
             "Every method explains one network. These small networks of other architectures were trained apart and no "
             "method has seen them: do they see the target class in the counterfactuals too?"),
+    Section("conviction", "The price of conviction", "Conviction",
+            "A counterfactual that only the explained network believes explains little. Here each method goes on until "
+            "its network is more and more confident, and oracles, which no method explains, are asked what they see."),
     Section("trainings", "Whose variance is it?", "Trainings",
             "Every method was run with several trainings of its networks. What one training shows, another may not."),
     Section("metrics", "Metric by metric", "Metrics",

@@ -1,5 +1,6 @@
 """The one registry of metrics: what is measured of a counterfactual, how it is written, which function scores it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,6 +81,11 @@ SCORES = tuple(name for metric in SCORED for name in (metric.name, *metric.parts
 ROLES = tuple(dict.fromkeys(role for metric in METRICS.values() for role in metric.models))
 JUDGES = tuple(role for role in ROLES if role not in OF_METHOD)  # models that score images
 SCORER_MODULES = sorted({metric.scorer.partition(":")[0] for metric in SCORED})
+
+
+def judges(scores: Iterable[str]) -> list[str]:
+    """The roles of what these scores need."""
+    return [role for role in ROLES if any(role in METRICS[name].models for name in scores)]
 
 
 def distances(original: np.ndarray, counterfactual: np.ndarray) -> dict[str, np.ndarray]:

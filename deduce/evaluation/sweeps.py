@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from itertools import cycle
 from types import MappingProxyType
 
 import matplotlib.pyplot as plt
@@ -12,14 +13,14 @@ from matplotlib.figure import Figure
 from deduce.evaluation import intervals, paper, results, statistics, summary
 from deduce.evaluation.figures import GREY, PALETTE, interval, method_rows
 from deduce.evaluation.intervals import Estimate
-from deduce.evaluation.metrics import FAILURE, METRICS, SCORES, Metric
+from deduce.evaluation.metrics import FAILURE, METRICS, Metric
 from deduce.evaluation.tables import Cell, Column, Table, number, number_cell, p_value, with_spread
 from deduce.shards import Pairs, Scores, Shard
 from deduce.sweeps import OWN, VALIDATION, Sweep
+from deduce.variants import searched
 
 DISTANCES = [METRICS["l0"], METRICS["l1"]]
-MEASURES = [*DISTANCES, FAILURE]
-NAMES = [metric.name for metric in MEASURES]
+PRINTED = [metric.name for metric in (*DISTANCES, FAILURE)]  # the columns of the paper's tables
 GREEK = str.maketrans({"λ": "lambda", "μ": "mu", "δ": "delta"})
 
 
@@ -28,22 +29,33 @@ def key(label: str) -> str:
     return re.sub(r"\s*([=,])\s*", r"\1", label.translate(GREEK))
 
 
+def measures(sweep: Sweep) -> list[Metric]:
+    """The metrics of a sweep's table: distances, the scores that it asks for, and failures."""
+    return [*DISTANCES, *(METRICS[name] for name in sweep.scores), FAILURE]
+
+
 def long_form(
     sweeps: list[Sweep],
     pairs: dict[str, Pairs],
     shards: dict[tuple[str, str], Shard],
     scores: Mapping[tuple[str, str], Scores] = MappingProxyType({}),
 ) -> pd.DataFrame:
-    """One row per variant, test set, image and target, as in the results table; files are by (variant, seed)."""
-    points = {point.variant: (sweep.method, point.settings) for sweep in sweeps for point in sweep.points}
+    """One row per variant, test set, image and target, as in the results table; files are by (variant, test set)."""
+    points = {point.variant: (sweep, point) for sweep in sweeps for point in sweep.points}
+    replicates = [
+        (*two, variant, seed) for two in points.values() for variant in two[1].replicates for seed in two[0].on
+    ]
     parts = []
-    for (variant, seed), shard in shards.items():
-        (method, settings), where = points[variant], f"{variant}/{seed}"
+    for sweep, point, variant, seed in replicates:
+        shard, scored, where = shards[searched(variant), seed], scores.get((variant, seed)), f"{variant}/{seed}"
         # Shards do not record the settings of models.
-        results.check_settings({where: shard}, {name: value for name, value in settings.items() if "." not in name})
-        if scored := scores.get((variant, seed)):
+        settings = {name: value for name, value in point.settings.items() if "." not in name}
+        results.check_settings({where: shard}, settings)
+        if scored is not None:
             scored.scores(shard, where)
-        parts.append(results.rows(method, seed, pairs[seed], shard, scored, where).assign(method=variant))
+        named = sweep.method, seed, pairs[seed]
+        table = results.rows(*named, shard, scored, where, point.replicates[variant])
+        parts.append(table.assign(method=point.variant))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -73,7 +85,7 @@ def frame(
     `changed_high` are the ends of its interval. `of_paper` says whether the dataset is the paper's.
     """
     points = [{"setting": key(point.label), "label": point.label} | point.settings for point in sweep.points]
-    per_set = summary.per_seed(table, [metric.name for metric in [*DISTANCES, *realism(table)]], mask)
+    per_set = summary.per_seed(table, [metric.name for metric in measures(sweep) if metric is not FAILURE], mask)
     means = summary.over_seeds(per_set).set_index("method")
     means["pairs"] = per_set["pairs"].groupby("method").sum()
     means["found"] = table.groupby("method")["found"].sum()
@@ -83,26 +95,21 @@ def frame(
     means = means.loc[[point.variant for point in sweep.points]].reset_index(drop=True)
     frame = pd.concat([pd.DataFrame(points, dtype=object).infer_objects(), means], axis=1)
     printed = paper.SWEEPS.get(sweep.name, {}) if of_paper else {}
-    rows = [printed.get(setting, (np.nan,) * len(NAMES)) for setting in frame["setting"]]
-    return frame.join(pd.DataFrame(rows, columns=[f"paper_{name}" for name in NAMES]))
-
-
-def realism(table: pd.DataFrame) -> list[Metric]:
-    """The metrics of realism that a frame has values of."""
-    scored = (metric for metric in METRICS.values() if metric.name in SCORES and metric.name in table)
-    return [metric for metric in scored if table[metric.name].notna().any()]
+    rows = [printed.get(setting, (np.nan,) * len(PRINTED)) for setting in frame["setting"]]
+    return frame.join(pd.DataFrame(rows, columns=[f"paper_{name}" for name in PRINTED]))
 
 
 def changed(sweep: Sweep, shards: dict[tuple[str, str], Shard]) -> dict[str, Estimate]:
     """By variant, the share of pairs, found or not, for which a point ended in another image than the reference."""
     images = {
-        point.variant: np.concatenate([shards[point.variant, seed].counterfactual for seed in sweep.on])
+        point.variant: np.concatenate([shards[searched(point.variant), seed].counterfactual for seed in sweep.on])
         for point in sweep.points
     }
     name, reference = next(
         (point.variant, images[point.variant]) for point in sweep.points if point.label == sweep.reference
     )
-    indices = [pd.DataFrame({"training_seed": 1, "seed": seed, "image": shards[name, seed].image}) for seed in sweep.on]
+    image = {seed: shards[searched(name), seed].image for seed in sweep.on}
+    indices = [pd.DataFrame({"training_seed": 1, "seed": seed, "image": image[seed]}) for seed in sweep.on]
     pairs = pd.concat(indices, ignore_index=True)
     differ = {variant: pd.Series((ends != reference).any((1, 2, 3))) for variant, ends in images.items()}
     return {variant: intervals.mean(values, pairs) for variant, values in differ.items()}
@@ -122,10 +129,11 @@ def tests(table: pd.DataFrame, mask: pd.Series, sweep: Sweep) -> pd.DataFrame:
     for label, other in variants.items():
         columns = [reference, other]
         both = wide["compared"][columns].astype(bool).all(axis=1).to_numpy()
-        for metric in MEASURES:
-            chosen = np.full(len(wide), True) if metric is FAILURE else both
-            a, b = wide[metric.name][columns].to_numpy(float)[chosen].T
-            result = statistics.compare(a, b, image[chosen]) | statistics.ratio(b, a, image[chosen])
+        for metric in measures(sweep):
+            values = wide[metric.name][columns].to_numpy(float)
+            chosen = np.isfinite(values).all(axis=1) & (True if metric is FAILURE else both)
+            (a, b), of_image = values[chosen].T, image[chosen]
+            result = statistics.compare(a, b, of_image, metric.lower_is_better) | statistics.ratio(b, a, of_image)
             rows.append({"a": key(sweep.reference), "b": key(label), "metric": metric.name} | result)
     frame = pd.DataFrame(rows)
     if len(frame):  # a family is the comparisons on one metric
@@ -175,24 +183,19 @@ def _judgement(apart: dict[str, bool]) -> str:
 
 def as_table(frame: pd.DataFrame, tests: pd.DataFrame, sweep: Sweep) -> Table:
     """A row per point; the best of each column is bold, and the paper's figures stand beside where it has any."""
-    printed = MEASURES if frame["paper_l0"].notna().any() else []
-    scored, best = realism(frame), {}
-    for metric in (metric for metric in [*MEASURES, *scored] if frame[metric.name].nunique() > 1):
-        best[metric.name] = frame[metric.name].agg("min" if metric.lower_is_better else "max")
+    metrics, best = measures(sweep), {}
+    printed = [metric for metric in metrics if metric.name in PRINTED] if frame["paper_l0"].notna().any() else []
+    for metric in metrics:
+        if (values := frame[metric.name]).nunique() > 1:
+            best[metric.name] = values.min() if metric.lower_is_better else values.max()
+    names = [metric.name for metric in metrics]
     rows = [
         [Cell(line["label"])]
-        + [with_spread(line[name], line[f"{name}_std"], bold=line[name] == best.get(name)) for name in NAMES]
-        + [
-            with_spread(line[m.name], line[f"{m.name}_std"], m.decimals, bold=line[m.name] == best.get(m.name))
-            for m in scored
-        ]
+        + [with_spread(line[name], line[f"{name}_std"], bold=line[name] == best.get(name)) for name in names]
         + [number_cell(100 * line["changed"], 1), *(number_cell(line[f"paper_{metric.name}"]) for metric in printed)]
         for line in frame.to_dict("records")
     ]
-    columns = [
-        Column("setting", numeric=False),
-        *(Column(metric.text, metric.latex) for metric in [*MEASURES, *scored]),
-    ]
+    columns = [Column("setting", numeric=False), *(Column(metric.text, metric.latex) for metric in metrics)]
     columns.append(Column(f"differs from {sweep.reference} in %"))
     columns += [Column(f"paper: {metric.text}", f"paper: {metric.latex}") for metric in printed]
     return Table(_caption(frame, sweep), columns, rows, notes=verdict(frame, tests, sweep))
@@ -217,15 +220,18 @@ def _caption(frame: pd.DataFrame, sweep: Sweep) -> str:
 def picture(frame: pd.DataFrame, table: pd.DataFrame, mask: pd.Series, sweep: Sweep) -> Figure:
     """A row per point and a panel per measure: the mean with its interval over images; hollow, the paper's figure."""
     size, places = (9.0, 0.27 * len(frame) + 1.1), np.arange(len(frame))
-    figure, axes = plt.subplots(1, len(MEASURES), figsize=size, sharey=True, squeeze=False)
+    metrics = measures(sweep)
+    figure, axes = plt.subplots(1, len(metrics), figsize=size, sharey=True, squeeze=False)
     values = table.assign(failure=100.0 * ~table["found"])
-    for axis, metric, colour in zip(axes[0], MEASURES, PALETTE, strict=False):
+    for axis, metric, colour in zip(axes[0], metrics, cycle(PALETTE), strict=False):
         for place, (point, mean) in enumerate(zip(sweep.points, frame[metric.name], strict=True)):
             chosen = values[(values["method"] == point.variant) & (True if metric is FAILURE else mask)]
+            chosen = chosen[chosen[metric.name].notna()]
             ends = statistics.bootstrap(chosen[metric.name].to_numpy(float), statistics.images(chosen))
             bars = None if np.isnan([*ends, mean]).any() else interval(mean, *ends)
             axis.errorbar(mean, place, xerr=bars, fmt="o", color=colour, capsize=2, markersize=5)
-        axis.plot(frame[f"paper_{metric.name}"], places, "D", color=GREY, markerfacecolor="none", markersize=5)
+        if metric.name in PRINTED:
+            axis.plot(frame[f"paper_{metric.name}"], places, "D", color=GREY, markerfacecolor="none", markersize=5)
         axis.set_title(metric.text)
         axis.grid(axis="y", visible=False)
     method_rows(axes[0, 0], list(frame["label"]))

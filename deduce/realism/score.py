@@ -6,7 +6,7 @@ models that the scorer's metric names, by role; `settings` holds the sections of
 models are on the same device: a scorer need not know which one it is.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pkgutil import resolve_name
 from typing import Any
@@ -34,15 +34,18 @@ class Images:
 def score(
     models: Mapping[str, Any], settings: Mapping[str, Any], images: np.ndarray, originals: np.ndarray,
     index: np.ndarray, labels: np.ndarray, targets: np.ndarray, wanted: np.ndarray,
+    names: Iterable[str] | None = None,
 ) -> Scores:  # fmt: skip
     """Scores of the `wanted` (n,) rows by every metric whose scorer and models are there, NaN in the other rows.
 
     models: by role; `training` is the training images and their labels. images, originals: (n, channels, height, width)
-    in [0, 1]; index, labels, targets: (n,), as in `Images`.
+    in [0, 1]; index, labels, targets: (n,), as in `Images`. names: of the metrics, if not all are wanted.
     """
     metrics = [metric for metric in METRICS.values() if metric.scorer and set(metric.models) <= models.keys()]
-    names = [name for metric in metrics for name in (metric.name, *metric.parts)]
-    columns: dict[str, Any] = {name: np.full(len(images), np.nan) for name in names}
+    metrics = [metric for metric in metrics if metric.name in (names or METRICS)]
+    columns: dict[str, Any] = {
+        name: np.full(len(images), np.nan) for metric in metrics for name in (metric.name, *metric.parts)
+    }
     if wanted.any():
         device = compute.device()
         models = {role: model.to(device) if isinstance(model, nn.Module) else model for role, model in models.items()}
