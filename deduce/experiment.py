@@ -148,7 +148,8 @@ class Experiment:
             classifier = self.settings(name).get("classifier") if "classifier" in model.needs else None
             if classifier in replicated and name not in replicated:
                 raise InputError(f"config: 'replicated' has {classifier}, so it needs {name}, which is made from it.")
-            if name in replicated and TRAINING_SEED in self.settings(name):
+        for name in (*replicated, *self.used_methods):
+            if TRAINING_SEED in self.settings(name):
                 raise InputError(f"config: '{name}.{TRAINING_SEED}' cannot be set: 'training_seeds' has its seeds.")
 
     # --- who is asked what ---------------------------------------------------------------------------------------

@@ -165,6 +165,7 @@ def test_each_replicate_has_its_answers_and_scores_and_everything_else_is_there_
     [
         ({"replicated": ["ddu"]}, "'replicated' has ddu, so it needs density, which is made from it"),
         ({"ddu": {"training_seed": 2}}, "'ddu.training_seed' cannot be set: 'training_seeds' has its seeds"),
+        ({"schut": {"training_seed": 2}, "methods": ["schut"]}, "'schut.training_seed'"),
         ({"replicated": ["dud"]}, "'replicated.*' is 'dud'; allowed: .*did you mean 'ddu'"),
         ({"training_seeds": []}, "'training_seeds' is .*a list that is not empty"),
         ({"training_seeds": [1, 1]}, "'training_seeds' is .*a list without repetitions"),
