@@ -39,11 +39,14 @@ def fold(network: nn.Module, shape: Sequence[int]) -> nn.Module:
     return folded
 
 
-def frozen(network: nn.Module) -> nn.Module:
-    """A copy in evaluation mode whose weights are constants: no gradients, no parametrizations."""
+def frozen(network: nn.Module, dtype: torch.dtype | None = torch.float32) -> Any:
+    """A copy in evaluation mode whose weights are constants: no gradients, no parametrizations.
+
+    dtype: of the weights; by default that of images. None leaves them as they are.
+    """
     network = copied(network, copy.deepcopy).eval()
-    if any(tensor.is_floating_point() and tensor.dtype != torch.float32 for tensor in network.state_dict().values()):
-        network.float()  # images are in float32
+    if dtype and any(value.is_floating_point() and value.dtype != dtype for value in network.state_dict().values()):
+        network.to(dtype)
     for layer in list(network.modules()):
         if parametrize.is_parametrized(layer):
             # Not `remove_parametrizations`: it takes the property from the class, which copy and original share.

@@ -81,20 +81,29 @@ class Passes(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, images: Tensor, layers: list[Layer]) -> Tensor:
         tape: list[Tensor] = []
-        images = _in_order(images)
-        for layer in layers:
-            images = layer.forward(images, tape)
         context.layers, context.tape = layers, tape
-        return images
+        return forward(layers, images, tape)
 
     @staticmethod
     @once_differentiable
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        (gradient,), tape = gradients, list(context.tape)  # a copy, so that the graph can be retained
-        gradient = _in_order(gradient.clone())
-        for layer in reversed(context.layers):
-            gradient = layer.backward(gradient, tape)
-        return gradient, None
+        tape = list(context.tape)  # a copy, so that the graph can be retained
+        return backward(context.layers, gradients[0].clone(), tape), None
+
+
+def forward(layers: Sequence[Layer], images: Tensor, tape: list[Tensor]) -> Tensor:
+    images = _in_order(images)
+    for layer in layers:
+        images = layer.forward(images, tape)
+    return images
+
+
+def backward(layers: Sequence[Layer], gradient: Tensor, tape: list[Tensor]) -> Tensor:
+    """From the gradient in what `forward` gave, which may be overwritten, to that in the images."""
+    gradient = _in_order(gradient)
+    for layer in reversed(layers):
+        gradient = layer.backward(gradient, tape)
+    return gradient
 
 
 def available(images: Tensor) -> bool:
@@ -109,7 +118,7 @@ def product(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
     By oneDNN, whose products use a processor's widest instructions whoever made it; MKL's do not. It takes longer to
     start, so that small products are left to torch.
     """
-    if len(left) * right.numel() < ONEDNN_FROM:
+    if len(left) * right.numel() < ONEDNN_FROM or not available(left):
         return F.linear(left, right, bias)
     return torch.ops.mkldnn._linear_pointwise.default(left, right, bias, "none", [], "")
 
@@ -193,10 +202,10 @@ class Dense(Linear):
         return values.repeat(len(self.matrix) // len(values))
 
     @classmethod
-    def of(cls, convolution: Linear) -> "Dense":
+    def of(cls, convolution: "Convolution") -> "Dense":
         """What the convolution makes of every image that has a single pixel."""
         size = torch.Size(convolution.inputs).numel()
-        pixels = unflattened(torch.eye(size), convolution.inputs)
+        pixels = unflattened(torch.eye(size).to(convolution.weight), convolution.inputs)
         columns = [flattened(convolution.up(block)) for block in pixels.split(100)]
         return cls(torch.cat(columns).T, convolution.inputs, convolution.outputs)
 

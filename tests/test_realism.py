@@ -84,7 +84,7 @@ def starts(anogan: AnoGAN, keys: list, latent: int = 64) -> torch.Tensor:
 def test_the_fast_path_is_the_automatic_one(width):
     """In double precision nothing but rounding separates the fast loss and gradient from automatic differentiation."""
     wgan = example_wgan(width).double()
-    fast, automatic = FastWGAN(wgan, 7, 0.3, torch.float64), AutodiffGAN(wgan, 0.3)
+    fast, automatic = FastWGAN(wgan, 0.3, torch.float64), AutodiffGAN(wgan, 0.3)
     random = torch.Generator().manual_seed(2)
     latent = torch.randn(7, 64, generator=random, dtype=torch.float64)
     images = torch.rand(7, 1, 28, 28, generator=random, dtype=torch.float64)

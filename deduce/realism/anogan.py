@@ -40,7 +40,7 @@ class AutodiffGAN:
     """
 
     def __init__(self, gan: nn.Module, feature_weight: float) -> None:
-        self.gan: Any = frozen(gan)  # Any: the networks' own methods are called
+        self.gan = frozen(gan, dtype=None)
         self.feature_weight = feature_weight
 
     def prepare(self, images: Tensor) -> tuple[Tensor, Tensor]:
@@ -108,7 +108,7 @@ class AnoGAN:
         def descend(block: Tensor) -> None:
             if not hasattr(of_thread, "objective"):
                 weight, fast = self.feature_weight, FastWGAN.supports(gan)
-                of_thread.objective = FastWGAN(gan, rows, weight, starts.dtype) if fast else AutodiffGAN(gan, weight)
+                of_thread.objective = FastWGAN(gan, weight, starts.dtype) if fast else AutodiffGAN(gan, weight)
             image = images[block // self.restarts]
             losses[block] = self._descend_block(of_thread.objective, image, starts[block], step_sizes[block])
 
