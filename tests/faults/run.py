@@ -52,6 +52,8 @@ class Victim:
     config: str = "config/test.yaml"
     chance: random.Random = field(default_factory=lambda: random.Random(SEED))
 
+    runs: int = 0  # started so far
+
     def __post_init__(self) -> None:
         shutil.copytree(self.pristine.root, self.root, symlinks=True, ignore=shutil.ignore_patterns("raw"))
         for raw in (self.pristine.root / "results/data").glob("*/raw"):  # large, and written by replacing files only
@@ -74,7 +76,8 @@ class Victim:
 
     def start(self, *arguments: str) -> subprocess.Popen:
         """A run in a process group of its own, as a terminal makes one."""
-        log = (self.root / "output.log").open("w")
+        self.runs += 1
+        log = (self.root / f"output-{self.runs}.log").open("w")
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         command = self.command(*arguments)
         return subprocess.Popen(
@@ -87,8 +90,9 @@ class Victim:
             start_new_session=True,
         )
 
-    def output(self) -> str:
-        return (self.root / "output.log").read_text(errors="replace")
+    def output(self, run: int = 0) -> str:
+        """What a run printed; by default, the last one."""
+        return (self.root / f"output-{run or self.runs}.log").read_text(errors="replace")
 
     def finish(self, *arguments: str, limit: float = 300) -> tuple[int, str]:
         """Run to the end; exit status and output."""

@@ -12,10 +12,12 @@ import signal
 import time
 
 import pytest
-from run import SEED, Victim, differences, digests, end, wait_until
+from run import SEED, Victim, differences, digests, wait_until
 from tally import count
 
-pytestmark = [pytest.mark.faults, pytest.mark.workflow]
+from deduce import lock
+
+pytestmark = pytest.mark.workflow
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 TARGETS = ("master", "job", "group")
 KILLS = 104  # of all rules together
@@ -90,6 +92,7 @@ def kill_and_resume(victim: Victim, rule: str, outputs: list[str], kills: int, f
     assert differences(victim.whole, after) == []
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("part", range(4))
 def test_a_killed_run_resumes_and_makes_the_same_files(victim, jobs, part):
     rules = sorted(jobs)
@@ -100,17 +103,32 @@ def test_a_killed_run_resumes_and_makes_the_same_files(victim, jobs, part):
             kill_and_resume(victim, rule, jobs[rule], per_rule, first=position * per_rule + SEED)
 
 
-def test_a_second_run_beside_a_live_one_is_refused_in_one_sentence(victim):
+def test_a_run_waits_for_a_job_that_outlived_its_run_and_a_second_run_is_refused(victim):
     victim.restore()
     target = "results/test/models/autoencoder.safetensors"
     (victim.root / target).unlink()
-    first = victim.start(target)
+    killed = victim.start(target)
+    locks = victim.root / lock.JOBS
+    assert wait_until(lambda: victim.scripts() and locks.exists() and "process" in holders_of(locks), 60)
+    (job,) = victim.scripts()
+    os.kill(job, signal.SIGSTOP)  # so that it surely outlives its run
     try:
-        assert wait_until(victim.scripts, 60)
+        killed.kill()
+        killed.wait()
+        first = victim.start(target)
+        assert wait_until(lambda: f"which was killed: process {job} " in victim.output(), 120), victim.output()
         status, output = victim.finish(target)
         assert status != 0 and "another run works in" in output and f"process {first.pid} on" in output
         assert "Traceback" not in output
-        assert first.wait(120) == 0
-        count("kills", "a second run beside a live one", "refused")
+        assert victim.scripts() == [job] and first.poll() is None
     finally:
-        end(first.pid)
+        os.kill(job, signal.SIGCONT)
+    assert first.wait(300) == 0
+    assert differences(victim.whole, digests(victim.results)) == []
+    count("kills", "a job that outlived its run", "waited for")
+    count("kills", "a second run beside a live one", "refused")
+
+
+def holders_of(path) -> str:
+    with path.open() as file:
+        return " ".join(lock.holders(file)).replace("processes on another machine", "")
