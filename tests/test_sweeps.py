@@ -14,6 +14,9 @@ from deduce.config import available_methods, complete, defaults, schema
 from deduce.errors import InputError
 from deduce.evaluation import bundle, paper
 from deduce.evaluation import sweeps as evaluation
+from deduce.evaluation.claims import CLAIMS
+from deduce.evaluation.run import Run
+from deduce.evaluation.verdicts import UNTESTED
 from deduce.models import load
 from deduce.published import PUBLISHED, validation
 from deduce.shards import ContractError, Pairs, Scores, Shard
@@ -165,6 +168,23 @@ def test_means_are_over_the_pairs_that_all_points_found_but_those_that_fail_too_
     np.testing.assert_allclose(frame.failure, [100 / 18, 100 / 18, 100 * 16 / 18])
     np.testing.assert_allclose(frame.changed, [17 / 18, 0, 17 / 18])  # row 0 has no changed pixel anywhere
     assert frame.loc["mu=1", ["paper_l0", "paper_l1", "paper_failure"]].tolist() == list(paper.APPENDIX_A["mu=1"])
+
+
+def test_claims_are_decided_by_the_tables_of_their_sweep(case):
+    _, frame, tests = judged(case, "appendix_a")
+    row = tests[(tests.b == "lambda=0") & (tests.metric == "l0")].iloc[0]
+    assert row.low < row.mean_difference == -8.5 < row.high and row.images == 2
+    assert row.ratio_low < row.ratio == 1.5 < row.ratio_high
+    assert (frame.changed_low <= frame.changed).all() and (frame.changed <= frame.changed_high).all()
+    run = Run({}, {})
+    run.sweep_tables, run.sweep_tests = {"appendix_a": frame.assign(pairs=100)}, {"appendix_a_tests": tests}
+    check = {claim.name: claim.check for claim in CLAIMS}
+    best, needed = check["mu_one_best"](run), check["both_terms_needed"](run)
+    assert "l0: mu=1 − lambda=0 −8.50" in best.number and "lambda=1 " not in best.number, "which fails too often"
+    assert best.estimate in (-8.5, -4.25) and best.low < best.estimate < best.high and best.threshold == 0
+    assert "l0, ratio 1.500" in needed.number and needed.threshold == 1.05
+    run.sweep_tables = {"appendix_a": frame}
+    assert check["mu_one_best"](run).result == UNTESTED, "16 pairs are too few"
 
 
 def test_a_scored_sweep_has_the_realism_of_its_points_over_the_same_pairs(case):
