@@ -262,7 +262,7 @@ def test_only_found_rows_are_scored(judges, images):
     index, label, target = np.arange(5), np.array([0, 1, 2, 3, 4]), np.array([5, 6, 2, 8, 9])
     scores = score(judges, SETTINGS, images[:5], images[:5], index, label, target, found)
     assert tuple(scores.values) == SCORES and set(ROLES) == set(judges)
-    for name in ("agan", "im2", "log_density", "oracle", "oracle_lenet"):
+    for name in ("agan", "im2", "log_density", "oracle", "oracle_residual"):
         assert np.array_equal(np.isfinite(scores.values[name]), found)
     assert np.isfinite(scores.values["im1"]).tolist() == [
         True,

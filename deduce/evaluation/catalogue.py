@@ -184,7 +184,7 @@ TABLES = [
     Entry("variance", f"{TRAININGS}:variance", "trainings", replicated=True),
     Entry("frechet", f"{YARDSTICKS}:frechet", "oracles", needs=("oracles", "frechet"), fold=CLOSENESS),
     Entry("certainty", f"{YARDSTICKS}:certainty", "oracles", needs=("oracles",), fold=CERTAINTY),
-    Entry("robustness", f"{YARDSTICKS}:robustness", "oracles", needs=("oracles",), fold=ROBUSTNESS),
+    Entry("robustness", f"{YARDSTICKS}:robustness", "oracles", needs=("oracles", "card"), fold=ROBUSTNESS),
     Entry("attributes", f"{YARDSTICKS}:attributes", "oracles", needs=("natural_changes",), fold=ELSE),
     Entry("tests", f"{TABLE_BUILDERS}:tests", "metrics", fold="Paired tests"),
     Entry("table1_all_metrics", f"{TABLE_BUILDERS}:table1_all_metrics", "metrics", fold=OTHER_READINGS),
@@ -216,7 +216,7 @@ FIGURES = [
           "Markers are the trainings’ means, ticks beside them the means of their test sets. The band is the 95 % "
           "interval of the mean for another training and other images.",
           "Each metric as method, training and test set: a point per training, a tick per test set.", replicated=True),
-    Entry("oracle_rates", f"{ORACLES}:rates_figure", "oracles",
+    Entry("oracle_rates", f"{FIGURE_BUILDERS}:oracle_rates", "oracles",
           "How often the oracles see the target in what each method found; the bar is for other images and other "
           "oracles, ticks are the single oracles.",
           "Share of counterfactuals in which independent networks see the target, a line per method.",

@@ -19,9 +19,10 @@ from matplotlib.patches import Ellipse, Rectangle
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from deduce.artifacts import atomic
-from deduce.evaluation import intervals, paper, summary, tables
+from deduce.evaluation import intervals, oracles, paper, summary, tables
 from deduce.evaluation.metrics import METRICS, THRESHOLDS
 from deduce.evaluation.run import Run
+from deduce.models import ORACLES
 from deduce.variants import base
 
 PALETTE = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000"]
@@ -354,3 +355,22 @@ def reconstructions(run: Run) -> Figure:
     """Test images, and below each its reconstructions."""
     rows = {"original": "originals", "VAE": "vae", "autoencoder": "autoencoder"}
     return _image_rows([(label, run.pictures[name]) for label, name in rows.items()], {}, 0.5)
+
+
+def oracle_rates(run: Run) -> Figure:
+    """The oracles' rate of each method, with its interval for other images and oracles, and the rate of each oracle."""
+    frame = oracles.rates(run.results).set_index(["method", "oracle"])
+    figure, axis = plt.subplots(figsize=(6.2, 0.55 * len(run.names) + 1.1))
+    for position, method, colour, marker in styled(run.names):
+        if (method, "all") in frame.index:
+            rate, low, high = 100 * frame.loc[(method, "all"), ["rate", "low", "high"]].to_numpy(float)
+            single = [100 * float(frame.loc[(method, name), "rate"]) for name in ORACLES]
+            axis.plot(single, np.full(len(single), position + 0.24), "|", color=GREY, markersize=7)
+            look: dict[str, Any] = {"fmt": marker, "color": colour, "capsize": 4, "markersize": 7}
+            axis.errorbar(rate, position, xerr=interval(rate, low, high), **look)
+            axis.annotate(
+                f"{rate:.1f} %", (rate, position), (0, 7), textcoords="offset points", ha="center", fontsize=8
+            )
+    method_rows(axis, list(run.names.values()), top=-0.6)
+    axis.set(xlim=(-2, 102), xlabel="target seen by the oracles, in % of the pairs that the method found")
+    return figure

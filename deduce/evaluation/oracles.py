@@ -7,14 +7,11 @@ deduce/evaluation/intervals.py, whose estimates are used here also with an oracl
 from dataclasses import dataclass
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 from scipy import stats
 
 from deduce.evaluation import summary
-from deduce.evaluation.figures import GREY, interval, method_rows, styled
 from deduce.evaluation.intervals import Estimate, half_width, mean, wilson
 from deduce.evaluation.metrics import ORACLE_COLUMNS
 from deduce.evaluation.run import Run
@@ -28,8 +25,9 @@ NATURAL = "original"  # images of the dataset that nobody changed, asked for the
 
 def measured(results: pd.DataFrame) -> pd.DataFrame:
     """The rows that the oracles judged."""
-    known = [name for name in ORACLE_COLUMNS if name in results]
-    return results[results[known].notna().all(axis=1)] if known else results[:0]
+    if not set(ORACLE_COLUMNS) <= set(results):
+        return results[:0]
+    return results[results[[*ORACLE_COLUMNS]].notna().all(axis=1)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +109,7 @@ def sentence(results: pd.DataFrame, names: dict[str, str]) -> str:
         return ""
     rate = own.iloc[0]
     return (
-        f"{len(ORACLES)} networks that no method explains see the target in {_percent(rate['rate'])} % of what "
+        f"{len(ORACLES)} oracles, which no method explains, see the target in {_percent(rate['rate'])} % of what "
         f"{names[subject]} found (95 % interval over images and networks: {_percent(rate['low'])} to "
         f"{_percent(rate['high'])} %){_verdicts(differences(results), names)}."
     )
@@ -133,7 +131,7 @@ def _verdicts(frame: pd.DataFrame, names: dict[str, str]) -> str:
 
 
 def _points(difference: float) -> str:
-    return f"{round(100 * difference):+d}".replace("-", "−")
+    return f"{100 * difference:+.1f}".replace("-", "−")
 
 
 def _percent(rate: float) -> str:
@@ -146,37 +144,20 @@ def oracles(run: Run) -> tuple[pd.DataFrame, Table]:
     natural = measured(run.references[run.references["kind"] == NATURAL])
     names = {**run.names, NATURAL: "unchanged images, own class"}
     frame = pd.concat([frame, rates(natural.assign(method=NATURAL, training_seed=1))]) if len(natural) else frame
-    groups = ["all oracles", "most of them", *ORACLES]
     columns = [Column("method", numeric=False), Column("pairs")]
-    columns += [Column(text, group=group) for group in groups for text in ("%", "95 %")]
+    columns += [Column(text, group=group) for group in ("all oracles", "most of them") for text in ("%", "95 %")]
+    columns += [Column(f"{name.replace('_', ' ')} %") for name in ORACLES]
     rows = []
     for method, part in frame.groupby("method", sort=False):
         cells = [Cell(names[str(method)]), Cell(str(part["pairs"].iloc[0]), value=int(part["pairs"].iloc[0]))]
         for row in part.itertuples():
-            interval = Cell(f"{_percent(row.low)}–{_percent(row.high)}", value=row.low)
-            cells += [Cell(_percent(row.rate), value=row.rate), interval]
+            cells.append(Cell(_percent(row.rate), value=row.rate))
+            if row.oracle not in ORACLES:
+                cells.append(Cell(f"{_percent(row.low)}–{_percent(row.high)}", value=row.low))
         rows.append(cells)
     caption = (
         "How often the most probable class is the target, over the pairs that each method found, in %. The interval "
-        f"of all oracles is for other images and other oracles (there are {len(ORACLES)}); the others are Wilson's."
+        f"of all oracles is for other images and other oracles (there are {len(ORACLES)}); that of their majority is "
+        "Wilson's. The CSV has Wilson's interval of each oracle."
     )
     return frame, Table(caption, columns, rows, title="The oracles", lead=sentence(run.results, run.names))
-
-
-def rates_figure(run: Run) -> Figure:
-    """The oracles' rate of each method, with its interval for other images and oracles, and the rate of each oracle."""
-    frame = rates(run.results).set_index(["method", "oracle"])
-    figure, axis = plt.subplots(figsize=(6.2, 0.55 * len(run.names) + 1.1))
-    for position, method, colour, marker in styled(run.names):
-        if (method, "all") in frame.index:
-            rate, low, high = 100 * frame.loc[(method, "all"), ["rate", "low", "high"]].to_numpy(float)
-            single = [100 * float(frame.loc[(method, name), "rate"]) for name in ORACLES]
-            axis.plot(single, np.full(len(single), position + 0.24), "|", color=GREY, markersize=7)
-            look: dict[str, Any] = {"fmt": marker, "color": colour, "capsize": 4, "markersize": 7}
-            axis.errorbar(rate, position, xerr=interval(rate, low, high), **look)
-            axis.annotate(
-                f"{rate:.1f} %", (rate, position), (0, 7), textcoords="offset points", ha="center", fontsize=8
-            )
-    method_rows(axis, list(run.names.values()), top=-0.6)
-    axis.set(xlim=(-2, 102), xlabel="target seen by the oracles, in % of the pairs that the method found")
-    return figure

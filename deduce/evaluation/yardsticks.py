@@ -60,10 +60,12 @@ def certainty(run: Run) -> Built:
         frame = pd.concat([frame, natural[measured].median().to_frame().T.assign(method=REAL)], ignore_index=True)
     headings = [Column(text, group=METRICS[name].text) for name in measured for text in ("before", "after")]
     cells = [[number_cell(row[column], 1) for column in columns] for row in frame.to_dict("records")]
+    own = "the run, which DeDUCE ascends, and of " if "log_density" in measured else ""
+    densities = f"{own}the oracles, which no method explains"
     caption = (
         "Medians over the pairs that every method found, before and after the change: the log-density of the target "
-        "class and of the mixture of all classes, under the densities of the run, which DeDUCE ascends, and under "
-        "those of networks that no method explains. The last row is real images of their own class."
+        f"class and of the mixture of all classes, under the densities of {densities}. The last row is real images of "
+        "their own class."
     )
     return frame, _table(run, frame, headings, cells, caption)
 

@@ -51,7 +51,7 @@ class Model:
 
 
 # The networks of the model `oracles`, which are trained in one job (deduce/models/oracles.py).
-ORACLES = ("perceptron", "lenet", "convolutional", "residual", "patches")
+ORACLES = ("perceptron", "deep_perceptron", "convolutional", "residual", "patches")
 
 REGISTRY = {
     "ddu": Model("deduce.models.resnet", "SpectralResNet", "Classification", classifies=True,

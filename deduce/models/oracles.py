@@ -38,9 +38,8 @@ def _perceptron(channels: int) -> tuple[nn.Module, ...]:
     return nn.Flatten(), nn.LazyLinear(256), nn.ReLU()
 
 
-def _lenet(channels: int) -> tuple[nn.Module, ...]:
-    first, second = nn.Conv2d(channels, 8, 5, padding=2), nn.Conv2d(8, 16, 5, padding=2)
-    return first, nn.Tanh(), nn.AvgPool2d(2), second, nn.Tanh(), nn.AvgPool2d(2), nn.Flatten()
+def _deep_perceptron(channels: int) -> tuple[nn.Module, ...]:
+    return nn.Flatten(), nn.LazyLinear(256), nn.Tanh(), nn.Linear(256, 128), nn.Tanh(), nn.Linear(128, 64), nn.Tanh()
 
 
 def _convolutional(channels: int) -> tuple[nn.Module, ...]:
@@ -62,7 +61,7 @@ def _patches(channels: int) -> tuple[nn.Module, ...]:
 # themselves are linear, because a density cannot be fitted to units that are always zero.
 ARCHITECTURES: dict[str, tuple[Callable[[int], tuple[nn.Module, ...]], type[nn.Module]]] = {
     "perceptron": (_perceptron, nn.ReLU),
-    "lenet": (_lenet, nn.Tanh),
+    "deep_perceptron": (_deep_perceptron, nn.Tanh),
     "convolutional": (_convolutional, nn.ReLU),
     "residual": (_residual, nn.ReLU),
     "patches": (_patches, nn.GELU),

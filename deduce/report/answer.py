@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from deduce.datasets import DATASETS
-from deduce.evaluation import summary
+from deduce.evaluation import oracles, summary
 from deduce.evaluation.run import Run
 from deduce.evaluation.statistics import row
 from deduce.evaluation.verdicts import RESULTS, one_training
@@ -23,8 +23,12 @@ Names = Mapping[str, str]  # the display names of the methods; the first method 
 
 
 def sentences(run: Run, claims: pd.DataFrame, tests: pd.DataFrame) -> list[str]:
-    """Three sentences about what was measured. `claims` is empty if the paper's claims do not apply."""
-    return [_success(run.results, run.names), _distance(run, tests), _realism(run, claims, tests)]
+    """Three sentences about what was measured, and a fourth if oracles were asked.
+
+    `claims` is empty if the paper's claims do not apply.
+    """
+    three = [_success(run.results, run.names), _distance(run, tests), _realism(run, claims, tests)]
+    return [*three, *filter(None, [oracles.sentence(run.results, run.names)])]
 
 
 def _success(results: pd.DataFrame, names: Names) -> str:

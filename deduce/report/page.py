@@ -27,6 +27,7 @@ from deduce.report import answer, gallery
 FOLDER = Path(__file__).parent
 PACKAGES = ("pandas", "scipy", "matplotlib", "jinja2", "snakemake")  # the page names their versions
 DURATIONS = ["rule", "jobs", "seconds", "longest_job_in_s", "memory_in_MB"]
+SHOWN = (*(metric.name for metric in PAPER), "oracle")  # scores that the gallery shows without a click
 COPIED = ("csv", "md", "tex")  # the formats in which a reader can copy a table
 # By result of a claim: its rank when the table is sorted, its class and its sign.
 MARKS = dict(zip(RESULTS, ((0, "yes", "✓"), (1, "no", "✕"), (2, "open", "◐"), (3, "untested", "○")), strict=True))
@@ -176,6 +177,7 @@ def _gallery_facts(run: Run) -> dict[str, Any]:
     return {
         "methods": run.names,
         "metrics": {name: METRICS[name].text for name in metrics},
+        "folded": [name for name in metrics if name not in SHOWN],
         "decimals": {name: 0 if name in whole else METRICS[name].decimals for name in metrics},
         "example": _example(run.first_training, next(iter(run.names))),
         "classes": list(run.dataset.classes),

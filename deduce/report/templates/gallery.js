@@ -157,7 +157,14 @@ function card(set, name, pair) {
   article.append(make("div", { class: "pictures" }, ...pictures));
   if (nothing) article.append(make("p", { class: "note" }, "No image was kept of this failed search."));
   if (method.steps && method.steps[pair]) article.append(slider(set, name, pair, show));
-  article.append(definitions(numbers(method, pair)));
+  const rows = numbers(method, pair);
+  const folded = rows.filter(([, , about]) => gallery.facts.folded.includes(about["data-name"]));
+  article.append(definitions(rows.filter((row) => !folded.includes(row))));
+  if (folded.length) {
+    const more = make("details", {}, make("summary", {}, "more scores"));
+    more.append(definitions(folded));
+    article.append(more);
+  }
   return article;
 }
 
