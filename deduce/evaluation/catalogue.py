@@ -114,6 +114,7 @@ def modules(entries: Iterable[Entry]) -> list[str]:
 
 TABLE_BUILDERS, FIGURE_BUILDERS = "deduce.evaluation.paper_tables", "deduce.evaluation.figures"
 SANITY, ORACLES = "deduce.evaluation.sanity", "deduce.evaluation.oracles"
+TRADEOFF = "deduce.evaluation.tradeoff"
 TRAININGS = "deduce.evaluation.trainings"
 YARDSTICKS = "deduce.evaluation.yardsticks"
 CLOSENESS, CERTAINTY = "How close to real images of the target class", "How certain, under whose densities"
@@ -122,6 +123,7 @@ ROBUSTNESS, ELSE = (
     "What else changed, and in how many places",
 )
 EXAMPLES = "More examples of each method, reconstructions and table 3"
+SCORES_ALIKE = "Which scores say the same"
 OTHER_READINGS = "Table 1, read in other ways"
 SHARDS, STORED = ("pairs", "counterfactuals"), ("summaries", "counterfactuals")
 
@@ -182,6 +184,7 @@ TABLES = [
     Entry("defects", f"{TABLE_BUILDERS}:defects", "claims", needs=STORED, fold="The stored rows that hold no image"),
     Entry("oracles", f"{ORACLES}:oracles", "oracles", needs=("oracles",)),
     Entry("variance", f"{TRAININGS}:variance", "trainings", replicated=True),
+    Entry("tradeoff", f"{TRADEOFF}:tradeoff", "oracles", needs=("realism", "oracles")),
     Entry("frechet", f"{YARDSTICKS}:frechet", "oracles", needs=("oracles", "frechet"), fold=CLOSENESS),
     Entry("certainty", f"{YARDSTICKS}:certainty", "oracles", needs=("oracles",), fold=CERTAINTY),
     Entry("robustness", f"{YARDSTICKS}:robustness", "oracles", needs=("oracles", "card"), fold=ROBUSTNESS),
@@ -192,6 +195,7 @@ TABLES = [
     Entry("table1_failures_worst", f"{TABLE_BUILDERS}:table1_failures_worst", "metrics", fold=OTHER_READINGS),
     Entry("l0_thresholds", f"{TABLE_BUILDERS}:l0_thresholds", "metrics", fold=OTHER_READINGS),
     Entry("success", f"{TABLE_BUILDERS}:success", "metrics", fold=OTHER_READINGS),
+    Entry("correlations", f"{TRADEOFF}:correlations_table", "metrics", needs=("realism",), fold=SCORES_ALIKE),
     Entry("by_target", f"{TABLE_BUILDERS}:by_target", "metrics", fold=OTHER_READINGS),
     Entry("table2", f"{TABLE_BUILDERS}:table2", "times", needs=("timed",)),
     Entry("table2_paper", f"{TABLE_BUILDERS}:table2_paper", "times", needs=("timed",), paper=True),
@@ -216,6 +220,13 @@ FIGURES = [
           "Markers are the trainings’ means, ticks beside them the means of their test sets. The band is the 95 % "
           "interval of the mean for another training and other images.",
           "Each metric as method, training and test set: a point per training, a tick per test set.", replicated=True),
+    Entry("tradeoff", f"{TRADEOFF}:tradeoff_figure", "oracles",
+          "Nearness against conviction and realism: no method is better in both than one on the front.",
+          "Oracle rate and AGAN against L1, a point per method with both intervals, and the front.",
+          needs=("realism", "oracles")),
+    Entry("correlations", f"{TRADEOFF}:correlations_figure", "metrics", "Which scores say the same.",
+          "Rank correlations of every two scores, within a method and over all methods, as a shaded table.",
+          needs=("realism",), fold=SCORES_ALIKE),
     Entry("oracle_rates", f"{FIGURE_BUILDERS}:oracle_rates", "oracles",
           "How often the oracles see the target in what each method found; the bar is for other images and other "
           "oracles, ticks are the single oracles.",
