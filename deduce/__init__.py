@@ -13,6 +13,10 @@ _HOME = {
     "JSMA": "deduce.methods.jsma",
     "REVISE": "deduce.methods.revise",
     "VLK": "deduce.methods.vlk",
+    "Wachter": "deduce.methods.wachter",
+    "Schut": "deduce.methods.schut",
+    "CEM": "deduce.methods.cem",
+    "PIECE": "deduce.methods.piece",
     "ClassDensities": "deduce.density",
 }
 __all__ = [*_HOME]
