@@ -14,7 +14,9 @@ from deduce import compute
 from deduce.density import ClassDensities
 from deduce.fold import BLOCK, device_of, features_of
 from deduce.frechet import frechet_distance, sample_distance
+from deduce.models import ORACLES
 from deduce.models.autoencoder import Autoencoder
+from deduce.models.oracles import Oracles
 from deduce.models.resnet import PlainResNet, SpectralResNet, accuracy
 from deduce.models.spectral import operator_norms
 from deduce.models.vae import VAE, divergence
@@ -36,6 +38,7 @@ class Models:
     vae: VAE
     autoencoder: Autoencoder
     wgan: WGAN
+    oracles: Oracles
 
 
 @torch.no_grad()
@@ -55,6 +58,7 @@ def model_card(
         *_density(models, images, outliers),
         *_autoencoders(models.vae, models.autoencoder, images),
         *_wgan(models, features, images, train),
+        *_oracles(models.oracles, images, labels),
     ]
     card = pd.DataFrame(rows, columns=["model", "quantity", "value", "reference", "note"])
     return card if references else card.assign(reference=None)
@@ -118,6 +122,12 @@ def _wgan(models: Models, features: Tensor, images: Tensor, train: Tensor) -> It
     yield "wgan", "distance of samples to test images (features)", frechet_distance(generated, test), None, note
     confident = (models.ddu.head(generated).softmax(1).amax(1) > 0.9).double().mean().item()
     yield "wgan", "samples classified with confidence above 0.9", confident, None, "by the ddu classifier"
+
+
+def _oracles(oracles: Oracles, images: Tensor, labels: Tensor) -> Iterator[Row]:
+    correct = (oracles.seen(images) == labels.to(images.device)).double().mean(1).tolist()
+    for name, value in zip(ORACLES, correct, strict=True):
+        yield "oracles", f"test accuracy, {name.replace('_', ' ')}", value, None, ""
 
 
 @torch.no_grad()

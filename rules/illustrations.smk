@@ -1,7 +1,7 @@
 # Measurements of the models, and data for the figures that need models: the model card (section 4.1), pictures by the
 # generative models (appendix B) and figure 2. Needs models and the first test set; makes artefacts that are drawn later.
 
-CARD_MODELS = ["ddu", "density", "classifier", "plain", "vae", "autoencoder", "wgan"]
+CARD_MODELS = ["ddu", "density", "classifier", "plain", "vae", "autoencoder", "wgan", "oracles"]
 CARD_OUTLIERS = EXPERIMENT.judged[1:2]  # the first of the dataset's outliers, if any can be had
 FIRST_METHOD, FIRST_SEED = EXPERIMENT.methods[0], EXPERIMENT.seeds[0]
 # If the method names no classifier, figure 2 shows the features that the densities describe.

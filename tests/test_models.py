@@ -20,6 +20,7 @@ from deduce.errors import InputError
 from deduce.fold import features_of
 from deduce.frechet import frechet_distance, sample_distance
 from deduce.models.autoencoder import Autoencoder
+from deduce.models.oracles import Oracles
 from deduce.models.resnet import PlainResNet, SpectralBlock, SpectralResNet, accuracy
 from deduce.models.spectral import SoftSpectralBound, bounded, operator_norms
 from deduce.models.vae import VAE, divergence
@@ -253,7 +254,7 @@ def test_model_card(monkeypatch):
     labels = torch.arange(200) % 10
     density = ClassDensities.fit(features_of(ddu, images), labels, 10)
     generative = VAE(32, 1, 28).eval(), Autoencoder(1).eval(), WGAN(8, 1, 2, 2).eval()
-    described = model_card.Models(ddu, density, ddu, plain, *generative)
+    described = model_card.Models(ddu, density, ddu, plain, *generative, Oracles(1, 10, 28).eval())
     card = model_card.model_card(described, (images, labels), images, [outliers], references=True)
     assert list(card.columns) == ["model", "quantity", "value", "reference", "note"]
     assert card["value"].notna().all() and set(card["model"]) == set(vars(described)) - {"classifier"}

@@ -339,3 +339,15 @@ def test_only_imported_results_may_leave_the_range_and_none_may_be_nan():
     shard.metadata["as_published"] = False
     with pytest.raises(ContractError, match="'confidence' is nan"):
         shard.check("vlk.npz")
+
+
+@pytest.mark.workflow
+def test_oracles_are_asked_about_the_stored_images_unless_the_config_says_no(clean_checkout, tmp_path):
+    (tmp_path / "clone/_testset_results").mkdir(parents=True)
+    checkout = clean_checkout.copy(tmp_path / "repository")
+    clone = "published", "--config", f"published={tmp_path / 'clone'}"
+    asked = checkout.planned(*clone, config="config.yaml")
+    assert {"import_published", "fetch", "train", "judge_published", "yardsticks", "manifest"} <= asked
+    stored = checkout.planned(*clone, "judge_published=False", config="config.yaml")
+    assert {"import_published", "manifest", "results_table", "write_report"} <= stored
+    assert not stored & {"fetch", "train", "judge_published", "yardsticks"}

@@ -96,7 +96,9 @@ def differences(results: pd.DataFrame) -> pd.DataFrame:
         both = a.index.intersection(b.index)
         if len(both):
             first, second = (conviction(part.loc[both].reset_index()) for part in (a, b))
-            values = first.value, second.value, (first - second).value, *(first - second).interval()
+            difference = first - second
+            interval = np.clip(difference.interval(), -1, 1)  # few images have wide intervals
+            values = first.value, second.value, difference.value, *map(float, interval)
             rows.append((subject, other, len(both), *values))
     return pd.DataFrame(rows, columns=["a", "b", "pairs", "rate_a", "rate_b", "difference", "low", "high"])
 
