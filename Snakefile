@@ -76,7 +76,7 @@ include: "rules/published.smk"
 
 
 onstart:
-    begin_run()
+    begin(EXPERIMENT, config)
 
 
 onerror:

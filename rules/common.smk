@@ -10,10 +10,8 @@ from snakemake.utils import update_config
 ROOT = Path(str(workflow.current_basedir)).parent  # of this repository, also where another workflow imports it
 sys.path.insert(0, str(ROOT))  # so that `import deduce` works before anything is installed
 
-from deduce import fetch, lock, models, provenance
-from deduce import config as configuration
-from deduce import config_files
-from deduce.artifacts import remove_unfinished, save_json
+from deduce import config as configuration, config_files, lock, models, provenance
+from deduce.beginning import begin
 from deduce.datasets import DATASETS
 from deduce.errors import InputError
 from deduce.evaluation import catalogue
@@ -24,8 +22,7 @@ from deduce.variants import base
 
 COMMAND_LINE = workflow.config_settings.config  # Snakemake leaves numbers inside lists and sections as text
 try:
-    if not workflow.is_main_process:
-        lock.join()
+    lock.join()  # if this process is a job
     for file in workflow.configfiles:
         config_files.check_file(file)
     nested = {key: value for key, value in COMMAND_LINE.items() if not isinstance(value, str)}
@@ -42,20 +39,6 @@ GPU = 1 if workflow.is_main_process else int("SLURM_GPUS" in os.environ)
 ALL_CORES = workflow.resource_settings.cores or 1 if workflow.is_main_process else 1
 if workflow.is_main_process:
     os.environ.update(DEDUCE_COMMAND=shlex.join(["snakemake", *sys.argv[1:]]))  # for the manifest
-
-
-def begin_run():
-    """What the main process does before the first job: it takes the lock, and clears up after a killed run."""
-    folder = f"results/{EXPERIMENT.name}"
-    try:
-        lock.start()
-        remove_unfinished("results/data")
-        remove_unfinished(folder)
-        for message in fetch.repair("results/data", config) if EXPERIMENT.judges else []:
-            print(message, file=sys.stderr)
-        save_json(f"{folder}/config.json", config)  # what these results are of, from the first minute
-    except InputError as error:
-        sys.exit(str(error))
 
 
 def repository_file(name):
