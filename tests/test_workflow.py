@@ -213,6 +213,16 @@ def test_other_sources_of_the_same_data_plan_nothing(finished):
     assert finished.jobs("--config", "sources=['folder:/nowhere']") == []
 
 
+def test_fetching_again_from_nowhere_keeps_the_files_that_are_right(finished, tmp_path):
+    checkout = finished.copy(tmp_path / "repository")
+    before = contents(checkout.root / "results/data")
+    run = checkout.snakemake("data", "--forcerun", "fetch", "--config", "sources=['folder:/nowhere']")
+    assert run.returncode == 0, run.stdout[-3000:]
+    after = contents(checkout.root / "results/data")
+    assert {name for name in before if "raw/" in name} <= after.keys()
+    assert all(after[name] == before[name] for name in before if "raw/" in name)
+
+
 def test_one_more_dataset_to_judge_by_plans_its_own_scores_alone(finished, tmp_path):
     jobs = finished.jobs("--config", f"realism={{emnist_folder: {tmp_path}}}")
     outputs = {job.details["output"] for job in jobs if job.rule in ("fetch", "sanity_scores")}
