@@ -12,7 +12,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from deduce import provenance
+from deduce import artifacts, lock, provenance
 from deduce.alibi_reference import Alibi
 from deduce.datasets import DATASETS, root_of
 from deduce.pairs import is_measured
@@ -20,6 +20,9 @@ from deduce.shards import Pairs, Shard
 
 
 def main(job: argparse.Namespace) -> None:
+    lock.join()
+    for path in (job.pairs, job.data, job.classifier, job.autoencoder):
+        artifacts.verify(path)
     pairs, settings = Pairs.load(job.pairs), json.loads(job.settings)
     training, _ = DATASETS[job.dataset].read(root_of(job.data), "train")
     training = training[: settings["training_images"]].astype(np.float32) / 255
@@ -43,6 +46,7 @@ def main(job: argparse.Namespace) -> None:
     else:
         del arrays["seconds"]
     Shard(pairs.image, pairs.label, pairs.target, **arrays, metadata=metadata).save(job.shard)
+    artifacts.record(job.shard)
 
 
 if __name__ == "__main__":
