@@ -3,6 +3,7 @@
 Each kind of job has known units of work: images × epochs of a training, pairs × iterations of a search, images ×
 descents × steps of a score. The CPU seconds of the finished run, less what starting its jobs cost, are multiplied by
 the ratio of the units and by the ratio of the costs of a unit, which is measured on untrained networks of both sizes.
+Where the finished run did so little that starting its jobs cost more, the measured costs replace its seconds.
 
 Assumptions: the same share of pairs is found. A pair that is not found reaches the limit of the iterations; one that is
 found needs as many iterations as before, or more in proportion if the step size is smaller, up to the limit. The model
@@ -45,6 +46,7 @@ DESCENTS = 72
 class Work:
     """All jobs of one kind."""
 
+    family: str  # of kinds that load the same libraries
     kind: str
     logs: str  # pattern of their logs; {} stands for the training of replicated models
     jobs: int
@@ -84,16 +86,18 @@ def estimate(experiment: Experiment, run: FinishedRun) -> pd.DataFrame:
     units, cost: how many times as much work, and how many times as costly a unit of it is, as in the recorded run.
     """
     recorded = {work.kind: (work, run.cpu_seconds(work.logs)) for work in works(run.experiment, run)}
-    # Of a job that does hardly anything but import torch and load models.
-    start = min(second for _, seconds in recorded.values() for second in seconds)
     rows = []
     for work in works(experiment, run):
         before, seconds = recorded.get(work.kind, (work, []))
         if not seconds:
             raise InputError(f"{run.folder}: has no record of {work.kind}; estimate from a run that has it.")
-        of_work = max(sum(seconds) - len(seconds) * start, 0.05 * len(seconds))  # the records are that coarse
-        units = work.units / before.units
-        cost = work.cost() / before.cost()
+        # What starting costs: the CPU seconds of the job of this family that does the least else.
+        start = min(second for other, family in recorded.values() if other.family == work.family for second in family)
+        cost_before = before.cost()
+        units, cost = work.units / before.units, work.cost() / cost_before
+        of_work = sum(seconds) - len(seconds) * start
+        if of_work < len(seconds) * start:  # a small part of the record: what was measured now is more precise
+            of_work = before.units * cost_before
         hours = (work.jobs * start + of_work * units * cost) / 3600
         rows.append((work.kind, work.jobs, sum(seconds), units, cost, hours))
     return pd.DataFrame(rows, columns=["kind", "jobs", "recorded_seconds", "units", "cost", "hours"])
@@ -110,7 +114,7 @@ def works(experiment: Experiment, run: FinishedRun) -> Iterator[Work]:
         settings = experiment.settings(name)
         units = times * settings["training_images"] * settings.get("epochs", 1)
         cost = partial(training_cost, experiment, name)
-        yield Work(f"training of {name}", f"models/{name}{{}}.log", times, units, cost)
+        yield Work("training", f"training of {name}", f"models/{name}{{}}.log", times, units, cost)
     found = 0.0  # pairs found by all methods, as a multiple of the pairs
     for method in experiment.methods:
         for timed in (False, True):
@@ -124,7 +128,7 @@ def works(experiment: Experiment, run: FinishedRun) -> Iterator[Work]:
             cost = partial(gradient_cost, experiment, used, 1 if timed else IMAGES)
             units = pairs * iterations(experiment.settings(method), run.experiment.settings(method), shards)
             jobs, files = (1, f"{TIMED}-*") if timed else (sets * parts * trainings, "[0-9]*")
-            yield Work(method + " (timed)" * timed, f"{method}{{}}/{files}.log", jobs, units, cost)
+            yield Work("search", method + " (timed)" * timed, f"{method}{{}}/{files}.log", jobs, units, cost)
         found += float(np.concatenate([shard.found for shard in run.shards(method, run.experiment.seeds)]).mean())
     anogan = config["realism"]["anogan"]
     descents = anogan["steps"] * anogan["restarts"]
@@ -136,7 +140,7 @@ def works(experiment: Experiment, run: FinishedRun) -> Iterator[Work]:
         ("sanity_scores", len(experiment.judged), judged),
     ):
         cost = partial(descent_cost, experiment)
-        yield Work(rule.replace("_", " "), f"{rule}/*.log", jobs, count * descents, cost)
+        yield Work("scores", rule.replace("_", " "), f"{rule}/*.log", jobs, count * descents, cost)
 
 
 def iterations(settings: dict[str, Any], recorded: dict[str, Any], shards: list[Shard]) -> float:

@@ -16,7 +16,7 @@ from deduce.experiment import RUN, Experiment
 from deduce.shards import Shard
 
 ROOT = Path(__file__).parent.parent
-START, WORK = 2.0, 3.0  # CPU seconds of the fastest job, and what every other job needs besides
+START, WORK = 2.0, 9.0  # CPU seconds of the fastest job of each kind, and what every other job needs besides
 
 
 def experiment(**changes) -> Experiment:
@@ -53,6 +53,7 @@ def run(tmp_path, monkeypatch) -> FinishedRun:
             path.parent.mkdir(parents=True, exist_ok=True)
             shard(method, [True, True, False], [10, 30, 20]).save(path)
     jobs |= {f"sanity_scores/{name}": START + WORK for name in recorded.judged}
+    jobs |= {"revise/timed-000": START, "reference_scores/2": START}
     for job, seconds in jobs.items():
         log = tmp_path / f"logs/{job}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -69,7 +70,7 @@ def by_kind(run: FinishedRun, **changes) -> dict[str, float]:
 
 def test_a_runs_own_config_costs_what_it_cost(run):
     table = estimate(experiment(), run)
-    of_work = table[table["kind"] != "training of density"]
+    of_work = table[~table["kind"].isin(["training of density", "revise (timed)"])]  # these only start
     np.testing.assert_allclose(3600 * of_work["hours"], of_work["recorded_seconds"])
     assert (table["units"] == 1).all() and len(table) == len(models.of_every_run()) + 2 * 2 + 3
 
@@ -81,9 +82,8 @@ def test_more_work_costs_more_in_proportion(run):
     assert epochs["training of vae"] == pytest.approx(START + WORK * factor)
     assert {kind for kind in before if before[kind] != epochs[kind]} == {"training of vae"}
     images = by_kind(run, images_per_seed=6)
-    for kind in ("deduce", "realism scores", "reference scores"):
-        jobs = before[kind] / (START + WORK)
-        assert images[kind] == pytest.approx(jobs * (START + 3 * WORK))
+    for kind, jobs in {"deduce": 2, "realism scores": 4, "reference scores": 2}.items():
+        assert images[kind] == pytest.approx(jobs * START + 3 * (before[kind] - jobs * START))
     assert images["deduce (timed)"] == pytest.approx(before["deduce (timed)"])
     anogan = experiment().config["realism"]["anogan"]
     steps = by_kind(run, realism=experiment().config["realism"] | {"anogan": anogan | {"steps": 4 * anogan["steps"]}})
@@ -97,6 +97,12 @@ def test_the_measured_cost_of_a_larger_network_counts(run, monkeypatch):
     monkeypatch.setattr(estimates, "training_cost", lambda experiment, name: experiment.config["ddu"]["width"])
     wider = by_kind(run, ddu=experiment().config["ddu"] | {"width": 5 * experiment().config["ddu"]["width"]})
     assert wider["training of ddu"] == pytest.approx(START + 5 * WORK)
+
+
+def test_a_record_of_hardly_any_work_is_replaced_by_what_a_unit_costs_now(run, monkeypatch):
+    monkeypatch.setattr(estimates, "training_cost", lambda experiment, name: 1e-4)
+    images = experiment().config["density"]["training_images"]
+    assert by_kind(run)["training of density"] == pytest.approx(START + 1e-4 * images)
 
 
 def test_iterations_follow_the_limit_and_the_step_size():
