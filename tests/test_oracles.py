@@ -287,3 +287,22 @@ def test_natural_changes_are_those_of_all_pairs_of_two_classes():
     assert frame.loc[(2, 0, "ink"), "difference"] == pytest.approx(after.mean() - before.mean())
     sizes = [abs(b - a) for a in before for b in after]
     assert frame.loc[(2, 0, "ink"), "size"] == pytest.approx(np.mean(sizes))
+
+
+def test_the_interval_covers_the_rate_of_all_images_and_all_oracles():
+    """In experiments whose images and oracles are drawn anew; an interval over pairs alone covers it far less often."""
+    random, count, images = np.random.default_rng(0), len(ORACLE_COLUMNS), 20
+
+    def chance(oracle: np.ndarray, image: np.ndarray) -> np.ndarray:
+        return 1 / (1 + np.exp(0.4 + 0.8 * oracle + 1.2 * image))
+
+    truth = chance(*random.normal(size=(2, 200_000))).mean()
+    covered, by_pairs = [], []
+    for _ in range(200):
+        rates = chance(random.normal(size=count), random.normal(size=(images, 1)))
+        votes = random.random((9 * images, count)) < np.repeat(rates, 9, axis=0)
+        low, high = oracles.conviction(voted({"deduce": votes}, images)).rate_interval()
+        covered.append(low <= truth <= high)
+        alone = stats.binomtest(int(votes.sum()), votes.size).proportion_ci(method="wilson")
+        by_pairs.append(alone.low <= truth <= alone.high)
+    assert np.mean(covered) > 0.9 and np.mean(by_pairs) < 0.5
