@@ -209,7 +209,7 @@ def _significant(run: Run) -> Finding:
         for metric in masks:
             difference, p, n = _t_test(rows, metric)
             largest[metric] = float(np.maximum(largest[metric], p))  # NaN if not measured
-            small = n < ENOUGH_PAIRS and difference < 0
+            small = n < ENOUGH_PAIRS
             outcomes.append(HOLDS if difference < 0 and p < SIGNIFICANT else UNTESTED if small else FAILS)
         states.append(next(state for state in (FAILS, UNTESTED, HOLDS) if state in outcomes))
     worst = max(largest.values())
