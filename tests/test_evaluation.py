@@ -538,7 +538,7 @@ def test_a_claim_of_several_parts_is_decided_by_all_or_by_some(values, some, exp
         half = 1 if coverage == 0.95 else 1.2
         return value - half, value + half
 
-    parts = [verdicts.Part(f"part {value}", value, partial(interval, value)) for value in values]
+    parts = [verdicts.Part(f"part {value}", np.float64(value), partial(interval, value)) for value in values]
     finding = verdicts.decide(Run({}, {}), parts, lt, 0, some)
     assert finding.result == expected
     if expected != UNTESTED:

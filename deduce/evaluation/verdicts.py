@@ -64,7 +64,7 @@ def decide(
     """
     if not parts or any(math.isnan(one.value) for one in parts):
         return untested("what the claim is about was not measured, or on no common pair")
-    judged = [_judge(one, side, threshold, len(parts) if side(one.value, threshold) is some else 1) for one in parts]
+    judged = [_judge(one, side, threshold, len(parts) if side(one.value, threshold) == some else 1) for one in parts]
     if any(math.isnan(low) for _, low, _ in judged):
         return untested("there are too few images for an interval")
     networks = [one_training(run, one.methods, one.trainings) for one in parts]
