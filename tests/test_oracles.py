@@ -275,6 +275,7 @@ def test_regions_are_connected_across_corners_and_count_visible_changes_alone():
     assert columns["regions"].tolist() == [2, 0, 0]
     assert columns["largest_region"][0] == 0.75 and np.isnan(columns["largest_region"][1:]).all()
     assert columns["ink_change"][0] == pytest.approx(3.55)
+    assert all(column.shape == (0,) for column in changes(original[:0], changed[:0]).values())
 
 
 def test_natural_changes_are_those_of_all_pairs_of_two_classes():

@@ -47,7 +47,8 @@ def changes(original: np.ndarray, counterfactual: np.ndarray) -> dict[str, np.nd
     `regions` is the number of 8-connected regions; `largest_region` is the share of the visibly changed pixels that
     the largest of them has, NaN if nothing visibly changed.
     """
-    unique, place = np.unique(original.reshape(len(original), -1), axis=0, return_inverse=True)
+    flat = original.reshape(len(original), int(np.prod(original.shape[1:])))
+    unique, place = np.unique(flat, axis=0, return_inverse=True)
     before = attributes(unique.reshape(-1, *original.shape[1:]))  # each original is asked for several targets
     after = attributes(counterfactual)
     columns = {f"{name}_change": after[name] - before[name][place.ravel()] for name in ATTRIBUTES}
