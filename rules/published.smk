@@ -6,7 +6,7 @@ from deduce.evaluation.metrics import SCORER_MODULES
 if EXPERIMENT.mode == PUBLICATION:
     # The files that say what the oracles saw; before they are asked, the authors' own scores lie in `imported`.
     SCORES = EXPERIMENT.artifacts["realism"]
-    STORED = [name for name in EXPERIMENT.artifact_names if name.split("/")[0] not in ("realism", "models")]
+    STORED = [name for name in EXPERIMENT.artifact_names if Path(name).parts[0] not in {"realism", "models"}]
     ORIGIN = "<results>/imported" if EXPERIMENT.judges else "<artifacts>"
 
     rule import_published:

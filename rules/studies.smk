@@ -3,23 +3,18 @@
 
 from deduce.studies import DEPENDENCE, SAME_CLASSIFIER
 
-
-def study_files(folder, study):
-    """A study's artefacts in one folder; for a study that the config does not declare, a sentence when it is needed."""
-
-    def files(wildcards):
-        if study not in EXPERIMENT.studies:
-            sys.exit(f"config: '{study}' is not declared, so that there is nothing to compare.")
-        return extra_files(folder, EXPERIMENT.studies[study])
-
-    return files
+# Each as a list that is empty where the config does not declare the study.
+SAME, DEPENDING = (
+    [EXPERIMENT.studies[name]] if name in EXPERIMENT.studies else [] for name in (SAME_CLASSIFIER, DEPENDENCE)
+)
+UNDECLARED = "config: '{}' is not declared, so that there is nothing to compare."
 
 
 rule same_classifier_tables:
     """Every method on the same networks: means, and paired differences of algorithms and of networks."""
     input:
-        pairs=study_files("pairs", SAME_CLASSIFIER),
-        shards=study_files("counterfactuals", SAME_CLASSIFIER),
+        pairs=extra_files("pairs", *SAME),
+        shards=extra_files("counterfactuals", *SAME),
     output:
         table=reported("<results>/tables/same_classifier.csv", SAME_CLASSIFIER, "means"),
         texts=multiext("<results>/tables/same_classifier", ".md", ".tex", ".json"),
@@ -40,8 +35,8 @@ rule same_classifier_tables:
 
 use rule same_classifier_tables as dependence_table with:
     input:
-        pairs=study_files("pairs", DEPENDENCE),
-        shards=study_files("counterfactuals", DEPENDENCE),
+        pairs=extra_files("pairs", *DEPENDING),
+        shards=extra_files("counterfactuals", *DEPENDING),
     output:
         table=reported("<results>/tables/dependence.csv", DEPENDENCE, "table"),
         texts=multiext("<results>/tables/dependence", ".md", ".tex", ".json"),
@@ -56,10 +51,10 @@ use rule same_classifier_tables as dependence_table with:
 rule same_classifier:
     """Every method on the same networks. Not part of the default target."""
     input:
-        rules.same_classifier_tables.output,
+        rules.same_classifier_tables.output if SAME else lambda wildcards: sys.exit(UNDECLARED.format(SAME_CLASSIFIER)),
 
 
 rule dependence:
     """How the results depend on the width, the training and the bound of the networks. Not part of the default target."""
     input:
-        rules.dependence_table.output,
+        rules.dependence_table.output if DEPENDING else lambda wildcards: sys.exit(UNDECLARED.format(DEPENDENCE)),
