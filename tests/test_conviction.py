@@ -6,8 +6,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
+from deduce import models
 from deduce.evaluation import conviction
+from deduce.evaluation.metrics import ORACLE_COLUMNS
+from deduce.shards import Scores, Shard
 from deduce.sweeps import Point, Sweep
 
 TARGETS = 3
@@ -143,3 +147,32 @@ def test_intervals_at_an_equal_rate_cover_another_training_and_other_images(trai
         low, high = conviction.at_rate(curve, "l1", 0.5)[1].interval()
         covered += low <= 20 <= high
     assert 0.9 <= covered / repetitions <= 0.99
+
+
+# --- in the workflow
+
+
+@pytest.mark.workflow
+def test_conviction_needs_no_training_and_only_the_scores_that_it_asks_for(finished, tmp_path):
+    checkout = finished.copy(tmp_path / "repository")
+    results = checkout.root / "results/test"
+    run = checkout.snakemake("conviction")
+    assert run.returncode == 0, run.stdout[-5000:]
+    assert "rule train" not in run.stdout, "the models are those of the experiment"
+    assert run.stdout.count("rule realism_scores:") == 3, "the lowest settings are the experiment's own"
+    points = pd.read_csv(results / "tables/conviction.csv")
+    confirmed = ["conviction_confirmed"]
+    assert points["sweep"].tolist() == ["conviction_deduce"] * 2 + ["conviction_jsma"] * 2 + confirmed
+    assert points["oracle"].between(0, 1).all() and (points["images"] == 3).all()
+    equal = pd.read_csv(results / "tables/conviction_equal.csv")
+    assert set(equal["state"]) <= {conviction.REACHED, conviction.AT_LOWEST, conviction.NEVER}
+    scores = Scores.load(results / "realism/deduce@target_confidence=0.9/1.npz")
+    assert set(scores.values) == {"agan", "oracle", *ORACLE_COLUMNS}
+    shard = Shard.load(results / "counterfactuals/deduce@confirm_by=plain/1.npz")
+    assert shard.metadata["models"]["confirming"] == "plain"
+    confirming = models.load(results / "models/plain.safetensors")
+    with torch.no_grad():
+        seen = confirming(torch.as_tensor(shard.counterfactual)).argmax(1).numpy()
+    assert (seen == shard.target)[shard.found].all()
+    planned = checkout.planned("report", "archive", "--config", "extras=[conviction]")
+    assert {"manifest", "write_report", "pack"} <= planned and "realism_scores" not in planned
