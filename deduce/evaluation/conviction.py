@@ -24,7 +24,8 @@ ORACLE = "oracle"
 COSTS = {name: METRICS[name].text for name in ("l1", "l0", "agan")}  # what conviction costs; means over found pairs
 ROUNDING = 1e-9
 REACHED, AT_LOWEST, NEVER = "reached", "at most, as its lowest setting convinces more", "not reached"
-CLOSER, FARTHER, UNDECIDED = "closer", "farther", "not told apart"
+CLOSER, FARTHER, UNDECIDED, OPEN = "closer", "farther", "not told apart", "open"
+WORDS = {CLOSER: "closer than", FARTHER: "farther than", UNDECIDED: "not told apart from", OPEN: "nothing known beside"}
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def at_equal_rates(found: Mapping[str, Curve], rates: Sequence[float]) -> pd.Dat
     """One row per oracle rate, metric and curve: the interpolated mean, and the first curve's mean minus it.
 
     The verdict is the first curve's: `closer` if its mean is smaller beyond doubt. A mean that is known only to be at
-    most so large can be smaller, but not larger than another.
+    most so large is never said to be the larger one: the verdict is then `open`.
     """
     rows: list[dict[str, Any]] = []
     for rate in rates:
@@ -139,9 +140,11 @@ def _numbers(prefix: str, estimate: Estimate | None) -> dict[str, float]:
 
 
 def _verdict(ends: tuple[float, float], own: str, other: str) -> str:
-    if ends[1] < 0 and other == REACHED:
-        return CLOSER
-    return FARTHER if ends[0] > 0 and own == REACHED else UNDECIDED
+    if ends[1] < 0:
+        return CLOSER if other == REACHED else OPEN
+    if ends[0] > 0:
+        return FARTHER if own == REACHED else OPEN
+    return UNDECIDED
 
 
 def points_table(frame: pd.DataFrame, description: str) -> Table:
@@ -176,7 +179,8 @@ def equal_table(frame: pd.DataFrame, about: pd.DataFrame) -> Table:
         columns.append(Column(COSTS[metric], group=f"at {100 * rate:.0f} %"))
         for row, line in zip(rows, part.to_dict("records"), strict=True):
             cell = _with_ends([line["mean"], line["low"], line["high"]])
-            row.append(replace(cell, text=f"≤ {cell.text}") if line["state"] == AT_LOWEST else cell)
+            bound = line["state"] == AT_LOWEST and pd.notna(line["mean"])
+            row.append(replace(cell, text=f"≤ {cell.text}") if bound else cell)
     highest = about.groupby("curve", sort=False)[ORACLE].max()
     caption = (
         "The methods at an equal oracle rate, interpolated between the points of each curve. ≤: the lowest setting "
@@ -192,17 +196,18 @@ def sentences(frame: pd.DataFrame) -> list[str]:
     result = []
     for rate, part in frame[frame["metric"] == "l1"].groupby("rate", sort=False):
         first, *others = part.to_dict("records")
-        texts = [
-            f"{other['verdict']} than {other['curve']} ({_at_most(other)}{number(other['mean'], 1)}; difference "
-            f"{number(other['difference'], 1)} [{number(other['difference_low'], 1)}, "
-            f"{number(other['difference_high'], 1)}])".replace(f"{UNDECIDED} than", f"{UNDECIDED} from")
-            for other in others
-            if isinstance(other["verdict"], str)
-        ]
+        texts = [_beside(other) for other in others if isinstance(other["verdict"], str)]
         if texts:
             own = f"{_at_most(first)}{number(first['mean'], 1)}"
             result.append(f"At {100 * rate:.0f} %, {first['curve']} has an L1 of {own}: {', '.join(texts)}.")
     return result
+
+
+def _beside(other: Mapping[str, Any]) -> str:
+    """The first curve's verdict beside another curve, with the other's L1 and the difference of both."""
+    numbers = [number(other[name], 1) for name in ("mean", "difference", "difference_low", "difference_high")]
+    text = f"{WORDS[other['verdict']]} {other['curve']} ({_at_most(other)}{numbers[0]}"
+    return f"{text})" if other["verdict"] == OPEN else f"{text}; difference {numbers[1]} [{numbers[2]}, {numbers[3]}])"
 
 
 def _at_most(line: Mapping[str, Any]) -> str:
