@@ -1,5 +1,6 @@
 """The one place that picks the device, and the one place that seeds random numbers."""
 
+import ctypes
 import hashlib
 import os
 
@@ -34,3 +35,15 @@ def multiplies_bfloat16() -> bool:
         "_is_amx_tile_supported",
     )  # the oldest supported torch lacks these names
     return device().type == "cpu" and any(getattr(torch.cpu, name, bool)() for name in instructions)
+
+
+def keep_freed_memory() -> None:
+    """Makes the process keep memory that it has freed, for its next arrays.
+
+    glibc returns large arrays to the system at once, and each step of a search gets the same again, as pages that must
+    be cleared: a fifth of the time of a step in some searches. Other C libraries are left as they are.
+    """
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None
+    if set_option is not None:
+        set_option(-3, 2**30)  # M_MMAP_THRESHOLD: the size from which an array has pages of its own
+        set_option(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: the size of free memory that is returned

@@ -22,6 +22,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from deduce.compute import keep_freed_memory
+
 Shape = tuple[int, ...]  # of an image without its row: (channels, height, width), or (dimension,)
 VECTOR = 16  # numbers in a register: with fewer channels than this, a convolution cannot fill it
 ONEDNN_FROM = 2**20  # multiplications
@@ -71,6 +73,7 @@ class Network:
 
 def accelerate(network: nn.Module) -> None:
     """Replaces, in place, the functions of a folded network for which it names a chain of modules."""
+    keep_freed_memory()
     for name, modules in getattr(network, "chains", dict)().items():
         network.__dict__[name] = Network(getattr(network, name), modules)
 
