@@ -42,8 +42,10 @@ test-faults: install ## kill, damage, fill disks and fuzz by the hundred (half a
 test-slurm: slurm ## run the workflow on a real SLURM cluster on this machine (Debian, as root)
 	$(BIN)/pytest -m slurm
 
-bench: install ## measure the speed of the search, VLK and the realism score (results/benchmarks/*.json)
+bench: install ## measure speed and memory (results/benchmarks/*.json), and write docs/speed.md
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --upgrade --target results/environments/art -r envs/benchmarks.txt
 	for benchmark in benchmarks/*.py; do $(BIN)/python $$benchmark || exit 1; done
+	$(BIN)/python docs/speed_page.py
 
 alibi: install ## install alibi, the reference for VLK, into a separate environment (about 2 GB)
 	$(BIN)/snakemake --cores 1 alibi_environment
