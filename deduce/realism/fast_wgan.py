@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from deduce import kernels
+from deduce.compute import keep_freed_memory
 from deduce.fold import device_of, frozen
 from deduce.kernels import Affine, Convolution, Linear, Shape
 from deduce.models.wgan import SLOPE, WGAN
@@ -31,6 +32,7 @@ class FastWGAN:
     """Equation 7 for latent vectors (rows, latent), in the precision of `dtype`."""
 
     def __init__(self, wgan: WGAN, feature_weight: float, dtype: torch.dtype = torch.float32):
+        keep_freed_memory()
         frozen_wgan = frozen(wgan, dtype=None).double()
         self.feature_weight, critic = feature_weight, frozen_wgan.critic
         draws: list[Any] = []
