@@ -17,8 +17,10 @@ from deduce.errors import InputError
 from deduce.fold import BLOCK, features_of
 from deduce.training import Batch, Task
 
-# Added to the variances: the first jitter that makes every covariance positive definite.
-JITTERS = [0.0, float(np.finfo(np.float64).tiny), *(10.0**power for power in range(-308, 0))]
+# Added to the variances: the first jitter that makes every covariance positive definite. Networks with spectral
+# normalisation need none. A feature that never wakes in a class, as ReLU networks have them, has no variance there; the
+# authors' list starts at the smallest float, whose density overflows as soon as an image wakes that feature.
+JITTERS = [0.0, *(10.0**power for power in range(-6, 0))]
 
 
 Covariance = Literal["full", "shared", "low_rank"]

@@ -89,6 +89,17 @@ def test_features_without_variance_need_jitter():
     assert densities.jitter > 0 and densities.whitening.isfinite().all()
 
 
+def test_a_feature_that_wakes_for_the_first_time_has_a_finite_density():
+    """In a network with ReLUs some features are zero for every training image of a class."""
+    features = torch.rand(200, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    features[:, 2] = 0
+    densities = ClassDensities.fit(features, torch.arange(200) % 2, 2)
+    awake = torch.tensor([[0.5, 0.5, 1e3]], dtype=torch.float64, requires_grad=True)
+    log_densities = densities.log_densities(awake)
+    (gradient,) = torch.autograd.grad(log_densities.sum(), awake)
+    assert log_densities.isfinite().all() and gradient.isfinite().all()
+
+
 def test_a_class_without_images_is_named():
     with pytest.raises(InputError, match="class 1 has 0"):
         ClassDensities.fit(torch.randn(10, 2), torch.zeros(10, dtype=torch.long), 2)
