@@ -1,7 +1,7 @@
 """The loss of equation 7 and its gradient in the latent space, written out by hand for the registered WGAN on the CPU.
 
-A descent evaluates the same small networks thousands of times. Three things make a step more than five times as fast
-as that of a textbook (docs/speed.md has the figures; `anogan.AutodiffGAN` is the readable equivalent):
+A descent evaluates the same small networks thousands of times. Three things make a step about three times as fast as
+that of a textbook (docs/speed.md has the figures; `anogan.AutodiffGAN` is the readable equivalent):
 
 - batch-norm and spectral normalisation are folded into the weights once, and no gradient of a weight is computed;
 - the passes are those of `deduce.kernels`, without automatic differentiation;
