@@ -1,8 +1,8 @@
 """The one grammar of variants, for methods and models alike: `NAME@key=value,key=value`.
 
 A *variant* is a method or a model with settings that differ from the config's. A key without a dot is a setting of the
-method or model itself (`jsma@step_size=0.1`, `ddu@width=16`); a key with a dot is a setting of a model that it uses
-(`deduce@ddu.width=16`, `density@ddu.width=16`), or of how its images are scored
+method or model itself (`jsma@step_size=0.1`, `ddu@width=32`); a key with a dot is a setting of a model that it uses
+(`deduce@ddu.width=32`, `density@ddu.width=32`), or of how its images are scored
 (`deduce@realism.anogan.reset_step_per_restart=true`). Keys are sorted, and settings that equal the config's are left
 out. Equal settings therefore have one name, and are computed once.
 

@@ -45,7 +45,7 @@ EXPERIMENT = load()
         ("deduce@ddu.coefficient=3", "classifier", "ddu@coefficient=3"),
         ("deduce@ddu.coefficient=3", "density", "density@ddu.coefficient=3"),
         ("density@ddu.coefficient=3", "classifier", "ddu@coefficient=3"),
-        ("deduce@ddu.epochs=9,ddu.width=16,momentum=0", "density", "density@ddu.epochs=9,ddu.width=16"),
+        ("deduce@ddu.epochs=9,ddu.width=32,momentum=0", "density", "density@ddu.epochs=9,ddu.width=32"),
         ("deduce@density.training_images=1000", "density", "density@training_images=1000"),
         ("deduce@density.training_images=1000", "classifier", "ddu"),
         ("revise@vae.latent=8", "vae", "vae@latent=8"),
@@ -53,7 +53,7 @@ EXPERIMENT = load()
         ("revise@plain.width=4,vae.latent=8", "classifier", "plain@width=4"),
         # which classifier is explained is a setting of the method
         ("jsma@classifier=ddu", "classifier", "ddu"),
-        ("jsma@classifier=ddu,ddu.width=16", "classifier", "ddu@width=16"),
+        ("jsma@classifier=ddu,ddu.width=32", "classifier", "ddu@width=32"),
         ("deduce@classifier=plain", "density", "density@classifier=plain"),
         ("density@classifier=plain", "classifier", "plain"),
         ("deduce@classifier=plain,plain.width=4", "density", "density@classifier=plain,plain.width=4"),
@@ -66,7 +66,7 @@ EXPERIMENT = load()
         ("jsma@confirm_by=ddu", "confirming", "ddu"),
         ("deduce@confirm_by=ddu@training_seed=2", "confirming", "ddu@training_seed=2"),
         ("deduce@confirm_by=ddu@training_seed=2", "classifier", "ddu"),
-        ("deduce@confirm_by=ddu,ddu.width=16", "confirming", "ddu"),
+        ("deduce@confirm_by=ddu,ddu.width=32", "confirming", "ddu"),
     ],
 )
 def test_a_variant_uses_the_variants_of_its_models(user, role, expected):
@@ -88,7 +88,7 @@ def test_a_user_without_a_classifier_is_one_sentence():
 def test_a_misspelt_setting_of_a_model_is_an_error():
     with pytest.raises(InputError, match="'ddu@widht=16': unknown setting 'widht'; known: .*width"):
         EXPERIMENT.settings("ddu@widht=16")
-    assert EXPERIMENT.settings("ddu@training_seed=2,width=16")["width"] == 16
+    assert EXPERIMENT.settings("ddu@training_seed=2,width=32")["width"] == 32
 
 
 def test_settings_are_the_section_with_what_the_variant_changes():
@@ -97,7 +97,7 @@ def test_settings_are_the_section_with_what_the_variant_changes():
         "batch_size": 7,
         "step_size": 0.1,
     }
-    assert experiment.settings("ddu@width=16") == DEFAULT["ddu"] | {"width": 16}
+    assert experiment.settings("ddu@width=32") == DEFAULT["ddu"] | {"width": 32}
 
 
 def test_replicated_models_have_the_first_training_seed_and_shared_ones_their_own():
@@ -121,8 +121,8 @@ def test_replicated_models_have_the_first_training_seed_and_shared_ones_their_ow
         ("jsma@classifier=ddu,training_seed=2", "classifier", "ddu@training_seed=2"),
         ("deduce@classifier=plain,training_seed=2", "density", "density@classifier=plain,training_seed=2"),
         ("density@classifier=plain,training_seed=2", "classifier", "plain@training_seed=2"),
-        ("deduce@ddu.width=16,training_seed=2", "density", "density@ddu.width=16,training_seed=2"),
-        ("density@ddu.width=16,training_seed=2", "classifier", "ddu@training_seed=2,width=16"),
+        ("deduce@ddu.width=32,training_seed=2", "density", "density@ddu.width=32,training_seed=2"),
+        ("density@ddu.width=32,training_seed=2", "classifier", "ddu@training_seed=2,width=32"),
         # shared models
         ("revise@training_seed=2", "vae", "vae"),
         ("vlk@training_seed=2", "autoencoder", "autoencoder"),
@@ -193,7 +193,7 @@ def test_artefacts_that_are_older_than_replicates_are_of_one_training(tmp_path):
 @pytest.mark.parametrize(
     "method, vary, role, variants",
     [
-        ("deduce", {"ddu.width": [8, 16]}, "density", ["density", "density@ddu.width=16"]),
+        ("deduce", {"ddu.width": [16, 32]}, "density", ["density", "density@ddu.width=32"]),
         ("jsma", {"plain.epochs": [1, 3]}, "classifier", ["plain@epochs=1", "plain"]),
         ("revise", {"vae.latent": [8, 32]}, "vae", ["vae@latent=8", "vae"]),
         ("jsma", {"plain.training_seed": [1, 2]}, "classifier", ["plain", "plain@training_seed=2"]),

@@ -64,7 +64,7 @@ def test_every_method_explains_each_classifier_with_every_training():
 def test_a_point_of_the_dependence_that_equals_the_config_is_the_configured_method():
     study = load(dependence={"training_seeds": [1, 2], "curves": CURVES}).studies[DEPENDENCE]
     points = [case.variant for case in study.cases if case.curve == "width"]
-    assert {"deduce", "deduce@ddu.width=16", "deduce@training_seed=2", "jsma"} <= set(points)
+    assert {"deduce", "deduce@ddu.width=8", "deduce@training_seed=2", "jsma"} <= set(points)
 
 
 def test_the_studies_belong_to_the_archive_and_the_page_if_the_config_says_so():
