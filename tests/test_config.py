@@ -154,3 +154,13 @@ def test_a_repeated_key_is_an_error(tmp_path):
     (tmp_path / "deeper.yaml").write_text("deduce: {momentum: 0, momentum: 1}\n")
     with pytest.raises(InputError, match=r"line 1: 'deduce.momentum' is there already"):
         check_file(tmp_path / "deeper.yaml")
+
+
+def test_every_pinned_package_has_hashes_or_a_reason_to_have_none():
+    def pins(name):
+        return set(re.findall(r"^([\w.-]+==[^\s;#]+)", (ROOT / "envs" / name).read_text(), re.M))
+
+    without = pins("slurm.txt") | pins("faults.txt") | {pin for pin in pins("core.txt") if pin.startswith("torch")}
+    assert pins("hashes.txt") == pins("constraints.txt") - without, "run `python envs/update.py hashes`"
+    text = (ROOT / "envs/hashes.txt").read_text()
+    assert len(re.findall(r"==\S+ \\\n    --hash=sha256:[0-9a-f]{64}", text)) == len(pins("hashes.txt"))
