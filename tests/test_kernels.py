@@ -1,8 +1,12 @@
 """The passes written out by hand are those of automatic differentiation, up to rounding."""
 
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from deduce.fold import fold
 from deduce.kernels import Affine, Dense, FewChannels, Network, Residual, lower
@@ -124,3 +128,20 @@ def test_what_has_no_layer_runs_as_it_is():
     assert function.layers((1, 9, 9)) is None and torch.equal(function(images), strange(images))
     folded = fold(PlainResNet(4, 1, 10).eval(), (1, 28, 28))
     assert folded.double().features(torch.rand(2, 1, 28, 28).double()).dtype == torch.float64
+
+
+@pytest.mark.parametrize("kernel, stride, padding", [(3, 1, 1), (7, 2, 3), (3, 2, 1), (2, 1, 0)])
+def test_useful_operations_are_those_that_meet_pixels(kernel, stride, padding, monkeypatch):
+    """By brute force: how many taps of ones meet ones, over all pixels of the output."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parent.parent / "benchmarks"))
+    import steps
+
+    images, taps = torch.ones(2, 3, 4, 4), torch.ones(1, 1, kernel, kernel)
+    meetings = int(F.conv2d(images[:1, :1], taps, None, stride, padding).sum())
+    down = nn.Conv2d(3, 5, kernel, stride, padding)
+    assert steps.useful_operations([down], lambda: down(images)) == 4 * 2 * 3 * 5 * meetings
+    up = nn.ConvTranspose2d(5, 3, kernel, stride, padding)
+    small = down(images)
+    if up(small).shape == images.shape:  # where no line is left out, it is the same operation backwards
+        assert steps.useful_operations([up], lambda: up(small)) == 4 * 2 * 3 * 5 * meetings
+    sys.modules.pop("steps")
