@@ -165,7 +165,9 @@ def test_models_and_originals_are_left_as_they_were():
 
 
 def test_a_search_whose_loss_is_not_finite_ends_as_not_found():
-    result = run(REVISE(step_size=float("inf"), max_iterations=10), slice(12))
+    method = REVISE(max_iterations=10)
+    object.__setattr__(method, "step_size", float("inf"))  # which the constructor would refuse
+    result = run(method, slice(12))
     assert not result.found[result.iterations > 0].any()
     assert result.counterfactual.isfinite().all() and result.confidence.isfinite().all()
 
