@@ -25,7 +25,7 @@ What is promised, and tested for every fault:
 - **The same inputs make the same bytes** on one machine, in any folder, with one core or two, but for the
   [measured times](results.md#what-is-a-time).
 """
-MEANT = {"kills": 100, "flipped bytes": 500, "bad inputs": 150}  # at least so many in a whole session
+MEANT = {"kills": 100, "flipped bytes": 500, "bad inputs": 150}  # at least so many in a whole run
 TITLES = {
     "kills": "Kills",
     "flipped bytes": "Flipped bytes",
@@ -81,11 +81,11 @@ def page(path: Path) -> str:
         body = kills(rows) if kind == "kills" else table(rows, ("into", "outcome"))
         total = sum(faults.values())
         if total < MEANT.get(kind, 0):
-            body += f"\n\nThe session was cut short: a whole one has at least {MEANT[kind]}."
+            body += f"\n\nThese are partial runs: a whole one has at least {MEANT[kind]}."
         parts.append(f"## {title}: {total:,}\n\n{LEADS[kind]}\n\n{body}\n")
     seconds = [json.loads(line)[4] for line in path.read_text().splitlines() if json.loads(line)[0] == "session"]
     if seconds:
-        parts.append(f"The session took {sum(seconds) / 60:.0f} minutes on this machine.\n")
+        parts.append(f"It took {sum(seconds) / 60:.0f} minutes on this machine.\n")
     return "\n".join(parts)
 
 

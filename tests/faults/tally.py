@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from pathlib import Path
 
-FILE = os.environ.get("DEDUCE_FAULTS")  # the file to which a session adds; none: nothing is counted
+FILE = os.environ.get("DEDUCE_FAULTS")  # the file to which a run adds; none: nothing is counted
 
 
 def count(kind: str, what: str, outcome: str, times: int = 1, seconds: float = 0) -> None:
