@@ -12,6 +12,7 @@ rule estimate:
     conda:
         "../envs/core.yaml"
     params:
+        source=source("estimate.py"),
         run=f"results/{config['estimate_from']}",
     script:
         "../scripts/estimate.py"

@@ -137,3 +137,11 @@ def test_small_p_values_and_estimates_without_spread():
     assert constant.interval() == (1, 1) and np.isnan(constant.p())
     assert np.isnan(intervals.mean(values[:9], pairs[:9].assign(image=0)).interval()).all()
     assert np.isnan(intervals.mean(values[:0], pairs[:0]).value)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_mean_of_no_pairs_compares_with_nothing(swapped):
+    pairs = pd.DataFrame({"training_seed": [1, 1], "seed": [1, 1], "image": [0, 1]})
+    known, unknown = (intervals.mean(pd.Series(float(n) for n in range(len(p))), p) for p in (pairs, pairs.iloc[:0]))
+    difference = unknown - known if swapped else known - unknown
+    assert np.isnan(difference.value) and np.isnan(difference.interval()).all()

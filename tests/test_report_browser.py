@@ -63,7 +63,7 @@ def authors(tmp_path_factory):
         pytest.skip("no clone of the authors' repository (DEDUCE_PUBLISHED)")
     pairs, shards, scores = importer.import_seed(CLONE, 1)
     references = pd.concat([results.references(kind, 1, scores[kind]) for kind in ("original", "reconstruction")])
-    experiment = {"name": "published", "dataset": "mnist", "methods": list(shards), "seeds": [1]}
+    experiment = {"name": "published", "dataset": "mnist", "methods": list(shards), "seeds": [1], "training_seeds": [1]}
     folder = tmp_path_factory.mktemp("authors")
     return assembled(folder, [(1, pairs, shards, scores)], references, experiment, mode="published")
 

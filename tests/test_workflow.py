@@ -192,7 +192,7 @@ def test_another_setting_of_a_method_reruns_that_method_and_what_is_made_from_it
 def test_three_trainings_cost_three_times_the_classifiers_and_searches_and_nothing_else_is_made_again(finished):
     planned = finished.jobs("--config", "training_seeds=[1,2,3]")
     count = Counter(job.rule for job in planned)
-    of_artefacts = {"manifest", "results_table", "write_tables", "draw_figures", "write_report", "all"}
+    of_artefacts = {"manifest", "yardsticks", "results_table", "write_tables", "draw_figures", "write_report", "all"}
     answers = 2 * len(TEST.seeds)  # of two more trainings
     assert count == (
         Counter(of_artefacts)
@@ -204,7 +204,7 @@ def test_three_trainings_cost_three_times_the_classifiers_and_searches_and_nothi
     new = [job for job in planned if job.rule not in {*of_artefacts, "realism_scores"}]
     assert all("@training_seed=" in job.details["output"] for job in new), "made again"
     for seed in (2, 3):  # a replicate is judged by the densities of its own training, and by the one WGAN
-        scores = [job.details for job in planned if f"/realism/jsma@training_seed={seed}/" in job.details["output"]]
+        scores = [job.details for job in planned if f"/realism/jsma@training_seed={seed}/" in str(job)]
         judges = [f"models/density@training_seed={seed}.safetensors", "models/wgan.safetensors"]
         assert len(scores) == len(TEST.seeds) and all(name in job["input"] for job in scores for name in judges)
 

@@ -149,7 +149,7 @@ SECTIONS = [
     Section("same_classifier", "One classifier for all", "Same classifier",
             "Every method explains each network, so that algorithms are compared on the same network, and networks "
             "under the same algorithm. With several trainings, intervals hold for another training and other images.",
-            "In the paper’s table 1, DeDUCE explains another network than the other methods."),
+            "In the paper’s table 1, the new method explains another network than the others."),
     Section("dependence", "What the numbers depend on", "Dependence",
             "One setting of the explained network varied at a time, each point with several trainings."),
     Section("sweeps", "Settings: appendices A and B, and other sweeps", "Settings",

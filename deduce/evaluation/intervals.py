@@ -90,6 +90,8 @@ class Estimate:
         return Estimate(factor * self.value, factor * self.influence)
 
     def _plus(self, factor: float, other: Estimate, other_factor: float) -> pd.DataFrame:
+        if self.influence.empty or other.influence.empty:  # of no pairs: their values are not known either
+            return self.influence if other.influence.empty else other.influence
         return (factor * self.influence).add(other_factor * other.influence, fill_value=0).fillna(0)
 
     @property

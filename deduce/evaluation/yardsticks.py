@@ -60,7 +60,7 @@ def certainty(run: Run) -> Built:
         frame = pd.concat([frame, natural[measured].median().to_frame().T.assign(method=REAL)], ignore_index=True)
     headings = [Column(text, group=METRICS[name].text) for name in measured for text in ("before", "after")]
     cells = [[number_cell(row[column], 1) for column in columns] for row in frame.to_dict("records")]
-    own = "the run, which DeDUCE ascends, and of " if "log_density" in measured else ""
+    own = "the run, which a method may ascend, and of " if "log_density" in measured else ""
     densities = f"{own}the oracles, which no method explains"
     caption = (
         "Medians over the pairs that every method found, before and after the change: the log-density of the target "

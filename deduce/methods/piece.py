@@ -164,7 +164,7 @@ class PIECE(Search[GeneratorModels, GoalRows]):
         if not isinstance(training, Hurdles):
             training = self.hurdles(classifier, training)
         check_functions(generative_model, "the generative model", "generator")
-        generator = frozen(on_device(generative_model.generator, device_of(classifier)))
+        generator = frozen(on_device(generative_model.generator, device_of(classifier)), images.dtype)
         models = GeneratorModels(classifier, generator=generator)
         once, of_image = distinct(images)
         latent = self.invert(models, once)

@@ -133,7 +133,7 @@ class Wachter(Search[WeightedModels, WachterRows]):
         distance = ((rows.point - rows.original).abs() * models.pixels.values).flatten(1).sum(1)
         self.judge(rows, confidence.detach(), distance.detach())
         loss = cross_entropy if self.loss == "cross_entropy" else (1 - confidence).square()
-        return loss + rows.weight * distance, torch.where(rows.distance.isinf(), confidence, rows.best_confidence)
+        return loss + rows.weight * distance, rows.best_confidence
 
     def judge(self, rows: WachterRows, confidence: Tensor, distance: Tensor) -> None:
         """Counts hits and keeps the nearest; where the present weight has had its steps, goes on to the next."""
@@ -141,9 +141,9 @@ class Wachter(Search[WeightedModels, WachterRows]):
         # As in alibi, the hits of the sweep are not kept; except an original that needs no search at all.
         nearer = hit & (distance < rows.distance) & (~sweeping | (rows.iterations == 0))
         rows.distance = torch.where(nearer, distance, rows.distance)
-        rows.best_confidence = torch.where(nearer, confidence, rows.best_confidence)
-        image = torch.where(adam.like(rows.distance.isinf(), rows.point), rows.point, rows.image)
-        rows.image = torch.where(adam.like(nearer, rows.point), rows.point, image).detach()
+        kept = nearer | (rows.distance.isinf() & ~hit)  # until a hit is kept, the last miss
+        rows.best_confidence = torch.where(kept, confidence, rows.best_confidence)
+        rows.image = torch.where(adam.like(kept, rows.point), rows.point, rows.image).detach()
 
         hit = hit & (rows.steps > 0)
         rows.hits = rows.hits + hit

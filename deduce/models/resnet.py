@@ -151,7 +151,7 @@ class Classification(Task):
 
     def __init__(self, network: SpectralResNet | PlainResNet, settings: dict[str, Any]) -> None:
         self.module = self.network = network
-        network.precision = settings["precision"]
+        network.precision = settings.get("precision", "float32")
         if network.precision == "auto":
             pays = network.arguments["width"] >= network.bfloat16_pays and compute.multiplies_bfloat16()
             network.precision = "bfloat16" if pays else "float32"

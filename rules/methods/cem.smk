@@ -25,6 +25,8 @@ rule pertinent_positives:
         images="<results>/pertinent_positives.npz",
     log:
         "<logs>/pertinent_positives.log",
+    benchmark:
+        "<benchmarks>/pertinent_positives.tsv"
     conda:
         "../../envs/core.yaml"
     resources:

@@ -52,6 +52,8 @@ rule ensemble:
         model="ensemble(@[^/]+)?",
     conda:
         "../../envs/core.yaml"
+    resources:
+        mem_mb=grows(2000),
     params:
         source=source("ensemble.py"),
     script:
@@ -83,6 +85,8 @@ rule uncertainty:
         "<logs>/uncertainty.log",
     conda:
         "../../envs/core.yaml"
+    resources:
+        mem_mb=grows(2000),
     params:
         source=source("uncertainty.py"),
     script:
