@@ -61,12 +61,14 @@ def _same_classifier(config: Mapping[str, Any]) -> Iterator[Case]:
 
 def _dependence(config: Mapping[str, Any]) -> Iterator[Case]:
     section = config[DEPENDENCE]
-    for seed in section["training_seeds"]:
+    fewer = section.get("fewer_trainings") or {}
+    for number, seed in enumerate(section["training_seeds"]):
         for curve, methods in section["curves"].items():
             for method, varied in (methods or {}).items():
                 for setting, values in (varied or {}).items():
                     for value in values or []:
-                        yield _case(config, method, seed, {setting: value}, curve)
+                        if number < fewer.get(f"{setting}={value}", number + 1):
+                            yield _case(config, method, seed, {setting: value}, curve)
 
 
 def _case(config: Mapping[str, Any], method: str, seed: int, settings: dict[str, Any], curve: str = "") -> Case:

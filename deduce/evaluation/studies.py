@@ -214,7 +214,10 @@ def dependence_table(frame: pd.DataFrame, names: Mapping[str, str], of_paper: bo
         "How algorithms depend on the network that they explain: means over the pairs that they found, failures of all "
         "pairs, with the 95 % interval for other trainings and other images in brackets."
     )
-    return Table(caption, columns, rows, notes=_reached(frame, names) if of_paper else [])
+    notes = _reached(frame, names) if of_paper else []
+    if (frame["trainings"] < 2).any():
+        notes.append("Where there is one training, the interval holds for other images, not for other networks.")
+    return Table(caption, columns, rows, notes=notes)
 
 
 def _reached(frame: pd.DataFrame, names: Mapping[str, str]) -> list[str]:
