@@ -18,6 +18,7 @@ _HOME = {
     "CEM": "deduce.methods.cem",
     "PIECE": "deduce.methods.piece",
     "ClassDensities": "deduce.density",
+    "Normalised": "deduce.tracing",
 }
 __all__ = [*_HOME]
 

@@ -7,6 +7,7 @@ a `FOLDER/SHA256SUMS` is written once all files of a dataset have been fetched a
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from math import prod
 from pathlib import Path
 from string import ascii_uppercase
@@ -55,7 +56,7 @@ class Dataset:
     @property
     def mirrors(self) -> list[str]:
         """The addresses at which torchvision finds the compressed files."""
-        return getattr(_torchvision_datasets(), self.torchvision).mirrors if self.torchvision else []
+        return getattr(torchvision("datasets"), self.torchvision).mirrors if self.torchvision else []
 
     def sources(self, config: Mapping[str, Any]) -> list[str]:
         """Where to look for the files, in this order; empty if the config does not name the only possible folder."""
@@ -170,19 +171,18 @@ def load(root: str | Path, dataset: str, split: str) -> "tuple[torch.Tensor, tor
     return torch.tensor(images).float().div(255), torch.from_numpy(labels)
 
 
-def _torchvision_datasets() -> Any:
-    """`torchvision.datasets`, also where torchvision was built for CUDA and torch was not.
+def torchvision(module: str) -> Any:
+    """A module of torchvision, also where torchvision was built for CUDA and torch was not.
 
-    Importing torchvision fails there, because the schemas of two compiled operators are missing. Nothing here calls
-    these operators, so declaring their schemas is enough.
+    Importing torchvision fails there, because the schemas of two compiled operators are missing. Declaring the schemas
+    is enough for everything that does not call these operators.
     """
     import torch
 
     try:
-        from torchvision import datasets
+        return import_module(f"torchvision.{module}")
     except RuntimeError:
         schema = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
         for operator in ("nms", "qnms"):
             torch.library.define(f"torchvision::{operator}", schema)
-        from torchvision import datasets
-    return datasets
+        return import_module(f"torchvision.{module}")

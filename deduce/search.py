@@ -20,6 +20,7 @@ from deduce.errors import InputError
 from deduce.fold import device_of, fold, frozen
 from deduce.inputs import check_functions, check_range, check_settings, image_tensor, tensor_of
 from deduce.kernels import accelerate
+from deduce.tracing import with_features
 
 
 class Method(ABC):
@@ -250,17 +251,12 @@ def change_pixels(images: Tensor, pixels: Tensor, change: Tensor) -> Tensor:
     return values
 
 
-def folded(classifier: nn.Module, images: Any, needs: Sequence[str] = ()) -> nn.Module:
-    """The classifier, folded and frozen for a search. `needs` names functions that it must have."""
-    for attribute in needs:
-        if not callable(getattr(classifier, attribute, None)):
-            raise InputError(
-                f"the classifier ({type(classifier).__name__}) has no {attribute!r}: this method needs "
-                "`features(images) -> (n, d)` and `head(features) -> logits`."
-            )
+def folded(classifier: nn.Module, images: Any, features: bool = False) -> nn.Module:
+    """The classifier, folded and frozen for a search; with the functions `features` and `head` if these are needed."""
     shape = image_tensor(images).shape[1:]
     try:
-        return fold(classifier, shape)
+        network = fold(classifier, shape)
+        return with_features(network, shape) if features else network
     except InputError:
         raise
     except (RuntimeError, TypeError, ValueError, AttributeError, LookupError) as error:

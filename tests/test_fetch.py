@@ -180,7 +180,7 @@ def mirror(origin, monkeypatch):
     threading.Thread(target=server.serve_forever, daemon=True).start()
     address = f"http://127.0.0.1:{server.server_address[1]}/"
     known = type("Toy", (), {"mirrors": ["http://127.0.0.1:9/", address]})
-    monkeypatch.setattr(datasets, "_torchvision_datasets", lambda: type("Datasets", (), {"Toy": known}))
+    monkeypatch.setattr(datasets, "torchvision", lambda _: type("Datasets", (), {"Toy": known}))
     yield Handler, dataclasses.replace(TOY, torchvision="Toy")
     server.shutdown()
     server.server_close()

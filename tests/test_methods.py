@@ -95,7 +95,7 @@ def test_bad_input_is_refused_in_one_sentence(method, spoil, message):
 
 def test_deduce_needs_features():
     images, targets = world().images[:2], world().targets[:2]
-    with pytest.raises(InputError, match=r"\(NoFeatures\) has no 'features'"):
+    with pytest.raises(InputError, match=r"\(NoFeatures\) does not end in a linear layer"):
         DeDUCE().generate(NoFeatures(), world().densities, images, targets)
     JSMA(max_iterations=1).generate(NoFeatures(), images, targets, allow_reached=True)  # JSMA needs logits only
 

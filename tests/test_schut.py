@@ -91,5 +91,5 @@ def test_the_ensemble_is_its_members_with_their_normalisations_folded():
 
 
 def test_an_ensemble_is_needed():
-    with pytest.raises(InputError, match="no 'member_logits'"):
+    with pytest.raises(InputError, match="no function 'member_logits'"):
         Schut().generate(world().plain, *open_pairs(1))

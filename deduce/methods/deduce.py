@@ -72,11 +72,12 @@ class DeDUCE(Search[DensityModels, MomentumRows]):
     ) -> Result:
         """Counterfactuals of images (n, channels, height, width) in [0, 1] for targets (n,), one row each.
 
-        classifier: any module with `features(images) -> (n, d)` and `head(features) -> logits`.
+        classifier: any module whose last layer is linear, or that has `features(images) -> (n, d)` and
+        `head(features) -> logits`.
         densities: of the features of each class; or training images and labels, to which they are then fitted.
         confirming: any module that gives logits; a search then goes on until this classifier predicts the target too.
         """
-        classifier = folded(classifier, images, needs=("features", "head"))
+        classifier = folded(classifier, images, features=True)
         if not isinstance(densities, nn.Module):
             densities = fitted(classifier, *training_data(densities))
         else:

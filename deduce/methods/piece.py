@@ -155,11 +155,11 @@ class PIECE(Search[GeneratorModels, GoalRows]):
     ) -> Result:
         """Counterfactuals of images (n, channels, height, width) in [0, 1] for targets (n,), one row each.
 
-        classifier: any module with `features(images) -> (n, d)` and a linear layer `head`. generative_model: has
-        `generator(latent) -> images` and `generator.latent`, the dimension. training: images, with or without labels,
-        to which the hurdle models are fitted; or the `hurdles`.
+        classifier: any module whose last layer is linear. generative_model: has `generator(latent) -> images` and
+        `generator.latent`, the dimension. training: images, with or without labels, to which the hurdle models are
+        fitted; or the `hurdles`.
         """
-        classifier = folded(classifier, images, needs=("features", "head"))
+        classifier = folded(classifier, images, features=True)
         images, targets = checked_pairs(classifier, images, targets, allow_reached)
         if not isinstance(training, Hurdles):
             training = self.hurdles(classifier, training)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from deduce.inputs import check_functions
 from deduce.models.ensemble import mean_probabilities
 from deduce.search import Models, PixelChanges, Result, Rows, Search, change_pixels, folded, folded_beside, search
 
@@ -48,7 +49,8 @@ class Schut(Search[Models, CountingRows]):
         classifier: an ensemble, with `member_logits(images) -> (members, n, classes)`. confirming: any classifier; a
         search then goes on until it predicts the target too.
         """
-        classifier = folded(classifier, images, needs=("member_logits",))
+        check_functions(classifier, "the classifier", "member_logits")
+        classifier = folded(classifier, images)
         models = Models(classifier, confirming=folded_beside(confirming, classifier, images))
         return search(self, models, images, targets, allow_reached, progress)
 
