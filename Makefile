@@ -36,8 +36,8 @@ test: install lint ## run the linters, the unit tests and the workflow tests
 test-faults: install ## kill, damage, fill disks and fuzz by the hundred (half an hour), and write docs/reliability.md
 	$(BIN)/pip install --quiet --disable-pip-version-check -r envs/faults.txt -c envs/constraints.txt
 	rm -f $(FAULTS)
-	DEDUCE_FAULTS=$(abspath $(FAULTS)) OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses $(WORKERS) -m "not slurm" tests/faults
-	$(BIN)/python tests/faults/report.py $(FAULTS)
+	started=$$(date +%s) && DEDUCE_FAULTS=$(abspath $(FAULTS)) OMP_NUM_THREADS=1 \
+	$(BIN)/pytest --numprocesses $(WORKERS) -m "not slurm" tests/faults && $(BIN)/python tests/faults/report.py $(FAULTS) $$started
 
 test-slurm: slurm ## run the workflow on a real SLURM cluster on this machine (Debian, as root)
 	$(BIN)/pytest -m slurm

@@ -142,7 +142,9 @@ def _sentence(error: jsonschema.ValidationError) -> str:
         "minProperties": "at least one key",
         "exclusiveMinimum": f"more than {error.validator_value}",
         "pattern": f"text that matches {error.validator_value}",
-        "minItems": "a list that is not empty",
+        "minItems": f"a list of at least {error.validator_value}"
+        if error.validator_value != 1
+        else "a list that is not empty",
         "uniqueItems": "a list without repetitions",
     }.get(str(error.validator), f"{error.validator}: {error.validator_value}")
     if error.validator == "type":

@@ -139,6 +139,20 @@ CONFIGS: list[tuple[dict, str]] = [
     ({"comparisons": {"mine": {"methods": ["vlk"], "pairs": 3}}}, "comparisons.mine.methods"),
     ({"comparisons": {"mine": {"methods": ["vlk", "jsma"], "pairs": 10**9}}}, "at most 900"),
     ({"comparisons": []}, "a value of type object"),
+    ({"same_classifier": {"methods": ["jsma"]}}, "a list of at least 2"),
+    ({"same_classifier": {"methods": ["jsma", "jsma"]}}, "without repetitions"),
+    ({"dependence": {"training_seeds": []}}, "not empty"),
+    ({"dependence": {"training_seeds": [NAN]}}, WHOLE),
+    ({"dependence": {"curves": {"width": {"jsma": {"plain.width": [NAN]}}}}}, FINITE),
+    ({"dependence": {"curves": {"width": {"jsma": {"plain.width": [2000]}}}}}, "at most 1024"),
+    ({"dependence": {"curves": {"width": {"jsam": {"plain.width": [4]}}}}}, "there is no method 'jsam'"),
+    ({"dependence": {"curves": {"width": {"jsma": {"plain.wdth": [4]}}}}}, "wdth"),
+    ({"dependence": {"fewer_trainings": {"ddu.width=64": 0}}}, "at least 1"),
+    ({"conviction": {"sweeps": ["no such"]}}, "not among the sweeps"),
+    ({"conviction": {"rates": [INF]}}, FINITE),
+    ({"conviction": {"rates": [2]}}, "at most 1"),
+    ({"replicated": ["no such"]}, "'replicated[0]' is 'no such'"),
+    ({"training_seeds": [-1]}, "at least"),
 ]
 
 

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,11 +29,13 @@ TIMELESS = ("models/card.csv",)
 
 
 def is_time(name: str) -> bool:
-    return name not in TIMELESS and any(fnmatch.fnmatch(name, pattern) for pattern in TIMES)
+    """Whether a file holds a measured time; its name begins with the name of its run."""
+    in_run = name.partition("/")[2]
+    return in_run not in TIMELESS and any(fnmatch.fnmatch(in_run, pattern) for pattern in TIMES)
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """The SHA-256 of every file of a run, by name, without records of digests."""
+    """The SHA-256 of every file below `results`, data and all runs, by name, without records of digests."""
     files = (path for path in folder.rglob("*") if path.is_file() and RECORDS not in path.parts)
     return {str(path.relative_to(folder)): sha256(path) for path in files}
 
@@ -51,37 +54,41 @@ class Victim:
     root: Path
     config: str = "config/test.yaml"
     chance: random.Random = field(default_factory=lambda: random.Random(SEED))
-
     runs: int = 0  # started so far
 
     def __post_init__(self) -> None:
         shutil.copytree(self.pristine.root, self.root, symlinks=True, ignore=shutil.ignore_patterns("raw"))
         for raw in (self.pristine.root / "results/data").glob("*/raw"):  # large, and written by replacing files only
             shutil.copytree(raw, self.root / raw.relative_to(self.pristine.root), copy_function=os.link)
-        self.whole = digests(self.results)
+        self.whole = self.digests()
 
     @property
     def results(self) -> Path:
         return self.root / "results/test"
 
+    def digests(self) -> dict[str, str]:
+        return digests(self.root / "results")
+
     def restore(self) -> None:
-        for name in ("results/test", ".snakemake"):
-            shutil.rmtree(self.root / name, ignore_errors=True)
-            shutil.copytree(self.pristine.root / name, self.root / name, symlinks=True)
+        """Make the runs whole again; the data stay as they are."""
+        for whole in (*(self.pristine.root / "results").iterdir(), self.pristine.root / ".snakemake"):
+            damaged = self.root / whole.relative_to(self.pristine.root)
+            if whole.is_dir() and whole.name != "data":
+                shutil.rmtree(damaged, ignore_errors=True)
+                shutil.copytree(whole, damaged, symlinks=True)
 
-    def command(self, *arguments: str) -> list[str]:
+    def command(self, *targets: str, settings: Sequence[str] = ()) -> list[str]:
         sources = f"sources=['folder:{self.pristine.root / 'results/data'}']"
-        options = ["--cores", "1", "--configfile", self.config, "--config", sources]
-        return [str(BIN / "snakemake"), *arguments, *options]
+        options = ["--cores", "1", "--configfile", self.config, "--config", sources, *settings]
+        return [str(BIN / "snakemake"), *targets, *options]
 
-    def start(self, *arguments: str) -> subprocess.Popen:
-        """A run in a process group of its own, as a terminal makes one."""
+    def start(self, *targets: str, settings: Sequence[str] = ()) -> subprocess.Popen:
+        """A run in a process group of its own, as a terminal makes one. `settings` go to `--config`."""
         self.runs += 1
         log = (self.root / f"output-{self.runs}.log").open("w")
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        command = self.command(*arguments)
         return subprocess.Popen(
-            command,
+            self.command(*targets, settings=settings),
             cwd=self.root,
             env=environment,
             stdout=log,
@@ -94,9 +101,9 @@ class Victim:
         """What a run printed; by default, the last one."""
         return (self.root / f"output-{run or self.runs}.log").read_text(errors="replace")
 
-    def finish(self, *arguments: str, limit: float = 300) -> tuple[int, str]:
+    def finish(self, *targets: str, limit: float = 300) -> tuple[int, str]:
         """Run to the end; exit status and output."""
-        process = self.start(*arguments)
+        process = self.start(*targets)
         try:
             return process.wait(limit), self.output()
         finally:
@@ -116,7 +123,7 @@ class Victim:
         return found
 
     def unfinished(self) -> list[Path]:
-        return list(self.results.rglob(f"{UNFINISHED}*"))
+        return list((self.root / "results").rglob(f"{UNFINISHED}*"))
 
 
 def end(group: int) -> None:
@@ -132,5 +139,5 @@ def wait_until(condition, limit: float) -> bool:
     while time.monotonic() < deadline:
         if condition():
             return True
-        time.sleep(0.02)
+        time.sleep(0.05)
     return False

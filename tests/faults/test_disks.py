@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from run import Victim, differences, digests
+from run import Victim, differences
 from small_world import world
 from tally import count
 
@@ -169,6 +169,6 @@ def test_a_run_names_the_disk_and_resumes_when_there_is_room(finished, tmp_path,
         (victim.results / target).unlink(missing_ok=True)
         status, output = victim.finish(f"results/test/{target}")
         assert status == 0, output[-3000:]
-        assert differences(victim.whole, digests(victim.results)) == []
+        assert differences(victim.whole, victim.digests()) == []
         count("disks", f"a {kind} one, during a run", "named; the next run resumes")
         victim.restore()

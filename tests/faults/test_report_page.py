@@ -1,17 +1,30 @@
-"""The page of what was injected counts every line once."""
+"""The page of what was injected counts every line once, and only a complete run writes it."""
 
 import json
 
-from report import page
+import pytest
+
+from report import LEAST, TITLES, page
 
 
-def test_the_page_counts_what_was_injected(tmp_path):
-    lines = [
-        ["kills", "train", "SIGKILL to master", 1, 0], ["kills", "train", "SIGKILL to master", 1, 0],
-        ["kills", "train", "SIGINT to after the end", 1, 0], ["kills", "a second run", "refused", 1, 0],
-        ["flipped bytes", "weights", "named", 30, 0], ["session", "", "", 1, 120],
-    ]  # fmt: skip
-    (tmp_path / "faults.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    text = page(tmp_path / "faults.jsonl")
-    assert "| `train` | 2 | 1 × SIGINT to after the end, 2 × SIGKILL to master |" in text
-    assert "## Flipped bytes: 30" in text and "2 minutes" in text and "- a second run: refused, 1 times" in text
+@pytest.fixture
+def counts(tmp_path):
+    lines = [[kind, "x", "named", LEAST.get(kind, 1)] for kind in TITLES if kind != "kills"]
+    lines += [["kills", "train", "SIGKILL to master", 1]] * 2 + [["kills", "fetch", "SIGINT to job", 98]]
+    lines += [["kills", "a second run", "refused", 3], ["two clones, 1 and 2 cores", "times", "not compared", 7]]
+    path = tmp_path / "faults.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def test_the_page_counts_what_was_injected(counts):
+    text = page(counts, 29.6)
+    assert "| `train` | 2 | 2 × SIGKILL to master |" in text and "## Kills: 100\n" in text
+    assert "- a second run: refused, 3 times" in text and "took 30 minutes" in text
+    assert "## Flipped bytes: 500\n" in text and "with two: 1\n" in text and "| times | not compared | 7 |" in text
+
+
+def test_an_incomplete_run_writes_no_page(counts):
+    counts.write_text(counts.read_text().replace('"SIGINT to job", 98', '"SIGINT to job", 97'))
+    with pytest.raises(SystemExit, match="has 99 kills, so the run was not complete"):
+        page(counts, 29.6)
