@@ -304,6 +304,12 @@ def test_a_runs_own_artefacts_are_evaluated_beside_the_run(finished, tmp_path):
     assert contents(checkout.root / RESULTS) == before
 
 
+def test_the_code_of_the_checkout_runs_whatever_else_can_be_imported(clean_checkout, tmp_path):
+    (tmp_path / "deduce").mkdir()
+    (tmp_path / "deduce/__init__.py").write_text("raise SystemExit('another copy of the library')")
+    assert "fetch" in clean_checkout.planned("data", "--forceall", PYTHONPATH=str(tmp_path))
+
+
 # --- mistakes
 
 

@@ -52,7 +52,6 @@ class Victim:
 
     pristine: Checkout
     root: Path
-    config: str = "config/test.yaml"
     chance: random.Random = field(default_factory=lambda: random.Random(SEED))
     runs: int = 0  # started so far
 
@@ -77,18 +76,15 @@ class Victim:
                 shutil.rmtree(damaged, ignore_errors=True)
                 shutil.copytree(whole, damaged, symlinks=True)
 
-    def command(self, *targets: str, settings: Sequence[str] = ()) -> list[str]:
-        sources = f"sources=['folder:{self.pristine.root / 'results/data'}']"
-        options = ["--cores", "1", "--configfile", self.config, "--config", sources, *settings]
-        return [str(BIN / "snakemake"), *targets, *options]
-
-    def start(self, *targets: str, settings: Sequence[str] = ()) -> subprocess.Popen:
+    def start(self, *targets: str, config: str = "config/test.yaml", settings: Sequence[str] = ()) -> subprocess.Popen:
         """A run in a process group of its own, as a terminal makes one. `settings` go to `--config`."""
+        sources = f"sources=['folder:{self.pristine.root / 'results/data'}']"
+        options = ["--cores", "1", "--configfile", config, "--config", sources, *settings]
         self.runs += 1
         log = (self.root / f"output-{self.runs}.log").open("w")
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         return subprocess.Popen(
-            self.command(*targets, settings=settings),
+            [str(BIN / "snakemake"), *targets, *options],
             cwd=self.root,
             env=environment,
             stdout=log,
