@@ -6,7 +6,6 @@ CONFIG ?= config.yaml
 MARKERS ?= not slurm and not faults
 SNAKEMAKE_ARGS ?=
 BIN := .venv/bin
-FAULTS := results/faults.jsonl
 WORKERS = $(if $(filter all,$(CORES)),auto,$(CORES))
 NAME = $(shell sed -n 's/^name: *\([^ #]*\).*/\1/p' $(CONFIG))
 
@@ -35,9 +34,7 @@ test: install lint ## run the linters, the unit tests and the workflow tests
 
 test-faults: install ## kill, damage, fill disks and fuzz by the hundred (half an hour), and write docs/reliability.md
 	$(BIN)/pip install --quiet --disable-pip-version-check -r envs/faults.txt -c envs/constraints.txt
-	rm -f $(FAULTS)
-	started=$$(date +%s) && DEDUCE_FAULTS=$(abspath $(FAULTS)) OMP_NUM_THREADS=1 \
-	$(BIN)/pytest --numprocesses $(WORKERS) -m "not slurm" tests/faults && $(BIN)/python tests/faults/report.py $(FAULTS) $$started
+	$(BIN)/python tests/faults/report.py --numprocesses $(WORKERS) --dist worksteal
 
 test-slurm: slurm ## run the workflow on a real SLURM cluster on this machine (Debian, as root)
 	$(BIN)/pytest -m slurm

@@ -1,9 +1,11 @@
-"""Writes docs/reliability.md from what `make test-faults` counted.
+"""`make test-faults`: runs every test of this folder, and writes docs/reliability.md from what they counted.
 
-Its arguments are the file of counts and the time at which the tests began, in seconds since 1970.
+The arguments go to pytest.
 """
 
 import os
+import resource
+import subprocess
 import sys
 import time
 from collections import defaultdict
@@ -11,7 +13,8 @@ from pathlib import Path
 
 from tally import sums
 
-PAGE = Path(__file__).resolve().parents[2] / "docs/reliability.md"
+ROOT = Path(__file__).resolve().parents[2]
+PAGE, COUNTS = ROOT / "docs/reliability.md", ROOT / "results/faults.jsonl"
 HEAD = """# Reliability: what was injected, and what came of it
 
 `make test-faults` injects the faults below into real runs at test scale, and writes this page. `make test` includes a
@@ -79,10 +82,11 @@ def injected(kind: str, outcome: str) -> bool:
     return outcome != "not compared" and (kind != "kills" or outcome.startswith("SIG"))
 
 
-def page(path: Path, minutes: float) -> str:
+def page(path: Path, seconds: float, processor_seconds: float) -> str:
     totals = sums(path)
-    about = f"The run that wrote this page took {minutes:.0f} minutes on a machine with {os.cpu_count()} cores."
-    parts = [f"{HEAD}\n{about}\n"]
+    minutes, busy = round(seconds / 60), round(processor_seconds / 60)
+    about = f"The run that wrote this page took {minutes} minutes on a machine with {os.cpu_count()} cores"
+    parts = [f"{HEAD}\n{about}, and {busy} minutes of processor time.\n"]
     for kind, title in TITLES.items():
         rows = {(what, outcome): times for (each, what, outcome), times in totals.items() if each == kind}
         total = sum(times for (_, outcome), times in rows.items() if injected(kind, outcome))
@@ -93,5 +97,17 @@ def page(path: Path, minutes: float) -> str:
     return "\n".join(parts)
 
 
+def main(*arguments: str) -> None:
+    COUNTS.unlink(missing_ok=True)
+    started = time.monotonic()
+    tests = [sys.executable, "-m", "pytest", "-m", "not slurm", *arguments, str(Path(__file__).parent)]
+    environment = os.environ | {"DEDUCE_FAULTS": str(COUNTS), "OMP_NUM_THREADS": "1"}
+    if status := subprocess.run(tests, cwd=ROOT, env=environment).returncode:
+        sys.exit(status)
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    text = page(COUNTS, time.monotonic() - started, usage.ru_utime + usage.ru_stime)
+    PAGE.write_text(text, encoding="utf-8")
+
+
 if __name__ == "__main__":
-    PAGE.write_text(page(Path(sys.argv[1]), (time.time() - float(sys.argv[2])) / 60), encoding="utf-8")
+    main(*sys.argv[1:])

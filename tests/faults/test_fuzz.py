@@ -19,7 +19,7 @@ from deduce import models
 from deduce.evaluation import bundle
 
 pytestmark = pytest.mark.faults
-SECONDS = 15  # for each reader
+SECONDS = 10  # for each reader
 
 
 @pytest.fixture(scope="module")

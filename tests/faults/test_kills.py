@@ -26,6 +26,7 @@ pytestmark = pytest.mark.workflow
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 TARGETS = ("master", "job", "group")
 KILLS = 3  # of each rule
+PARTS = 12  # into which the rules are divided, for as many processes
 
 # Over config/test.yaml: the rules beyond the default target have jobs, few and small.
 BEYOND = {
@@ -147,10 +148,10 @@ def kill_and_resume(victim: Victim, rule: str, job: Targets, first: int) -> None
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", range(PARTS))
 def test_a_killed_run_resumes_and_makes_the_same_files(victim, jobs, part):
     for position, (rule, job) in enumerate(jobs.items()):
-        if position % 4 == part:
+        if position % PARTS == part:
             victim.restore()
             kill_and_resume(victim, rule, job, first=position * KILLS + SEED)
 

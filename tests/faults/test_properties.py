@@ -18,7 +18,7 @@ from deduce.shards import ContractError, Pairs, Scores, Shard
 
 SCHEMA, DEFAULT = schema(ROOT, available_methods(ROOT)), defaults(ROOT)
 LIMITS = settings(  # many examples in `make test-faults`, few in `make test`
-    max_examples=1000 if tally.FILE else 40,
+    max_examples=400 if tally.FILE else 40,
     deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),

@@ -18,13 +18,17 @@ def counts(tmp_path):
 
 
 def test_the_page_counts_what_was_injected(counts):
-    text = page(counts, 29.6)
+    text = page(counts, 1776, 3000)
     assert "| `train` | 2 | 2 × SIGKILL to master |" in text and "## Kills: 100\n" in text
-    assert "- a second run: refused, 3 times" in text and "took 30 minutes" in text
+    assert (
+        "- a second run: refused, 3 times" in text
+        and "took 30 minutes" in text
+        and "50 minutes of processor time" in text
+    )
     assert "## Flipped bytes: 500\n" in text and "with two: 1\n" in text and "| times | not compared | 7 |" in text
 
 
 def test_an_incomplete_run_writes_no_page(counts):
     counts.write_text(counts.read_text().replace('"SIGINT to job", 98', '"SIGINT to job", 97'))
     with pytest.raises(SystemExit, match="has 99 kills, so the run was not complete"):
-        page(counts, 29.6)
+        page(counts, 1776, 3000)
