@@ -135,6 +135,21 @@ def save_csv(path: str | Path, frame: Any) -> None:
         frame.to_csv(temporary, index=False)
 
 
+def load_csv(path: str | Path, *columns: str) -> Any:
+    """A `pandas.DataFrame` that has these columns, or an `InputError` that names the file."""
+    import pandas as pd  # not needed by most jobs
+
+    try:
+        frame = pd.read_csv(path)
+    except FileNotFoundError:
+        raise
+    except (ValueError, OverflowError, OSError) as error:  # pandas' own errors are ValueErrors, as is broken UTF-8
+        raise InputError(f"{path}: not a readable CSV file ({str(error).strip()})") from None
+    if missing := [column for column in columns if column not in frame]:
+        raise InputError(f"{path}: has no column {missing[0]!r}")
+    return frame
+
+
 def save_arrays(path: str | Path, arrays: dict[str, np.ndarray]) -> None:
     with atomic(path) as temporary:
         np.savez_compressed(temporary, **arrays)  # type: ignore[arg-type]

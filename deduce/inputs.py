@@ -15,6 +15,7 @@ from deduce.errors import InputError
 POSITIVE = {"step_size", "learning_rate", "gradient_clip", "initial_loss_weight", "norm"}
 MAY_BE_ZERO = {"max_iterations"}
 AT_MOST = {"target_confidence": 1, "momentum": 1, "confidence_margin": 1}
+MOST = 10**9  # of any whole number
 
 
 def check_settings(method: Any) -> None:
@@ -33,8 +34,8 @@ def check_settings(method: Any) -> None:
             least = 0 if name in MAY_BE_ZERO else 1
             if isinstance(value, bool) or not isinstance(value, int | np.integer):
                 raise InputError(given + "a whole number.")
-            if value < least:
-                raise InputError(given + f"at least {least}.")
+            if not least <= value <= MOST:
+                raise InputError(given + (f"at least {least}." if value < least else f"at most {MOST:,}."))
         elif kind is float:
             if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not math.isfinite(value):
                 raise InputError(given + "a finite number.")
@@ -46,7 +47,9 @@ def check_settings(method: Any) -> None:
 
 def tensor_of(values: Any, name: str) -> Tensor:
     try:
-        return torch.as_tensor(np.asarray(values) if not isinstance(values, Tensor) else values.detach().cpu())
+        if isinstance(values, Tensor):
+            return (values if values.layout == torch.strided else values.to_dense()).detach().cpu()
+        return torch.as_tensor(np.asarray(values))
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"{name} must be a tensor or an array ({error}).") from None
 

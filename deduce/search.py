@@ -330,6 +330,13 @@ def probabilities(classifier: nn.Module, images: Tensor) -> Tensor:
     """The probability of each class, (n, classes), on the CPU, for any number of images on any device."""
     device = device_of(classifier)
     logits = torch.cat([classifier(block.to(device)).cpu() for block in images.split(100)])
-    if logits.ndim != 2:
-        raise InputError(f"the classifier must give logits of shape (n, classes), not {tuple(logits.shape)}.")
+    if logits.ndim != 2 or len(logits) != len(images):
+        expected = f"({len(images)}, classes)"
+        raise InputError(f"the classifier must give logits of shape {expected}, not {tuple(logits.shape)}.")
+    if (
+        len(logits)
+        and (logits >= 0).all()
+        and torch.allclose(logits.double().sum(1), torch.ones(1).double(), atol=1e-4)
+    ):
+        raise InputError("the classifier gives probabilities, but logits are needed: leave its last softmax out.")
     return logits.softmax(1)

@@ -6,6 +6,7 @@ Only numpy is needed here: tables are made from shards on machines that have no 
 """
 
 import json
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -92,8 +93,9 @@ class Pairs(_Arrays):
         _check_rows(self, where, images="original")
         if self.classes.shape != () or self.classes.dtype.kind not in "iu" or self.classes < 1:
             raise ContractError(f"{where}: 'classes' must be one whole number above 0")
-        outside = (self.target < 0) | (self.target >= self.classes)
-        _first_bad(where, "target", outside, self, f"is outside 0..{self.classes - 1}")
+        for name in ("label", "target"):
+            outside = (getattr(self, name) < 0) | (getattr(self, name) >= self.classes)
+            _first_bad(where, name, outside, self, f"is outside 0..{self.classes - 1}")
 
     def rows(self, index: Any) -> "Pairs":
         return Pairs(self.image[index], self.label[index], self.target[index], self.original[index], self.classes)
@@ -223,10 +225,12 @@ def _metadata(array: np.ndarray) -> dict[str, Any]:
     if array.shape != () or array.dtype.kind != "U":
         raise ValueError("not a text")
 
-    def refuse(constant: str) -> None:
-        raise ValueError(f"it contains {constant}")
+    def finite(number: str) -> float:
+        if not math.isfinite(value := float(number)):
+            raise ValueError(f"it contains {number}")
+        return value
 
-    metadata = json.loads(str(array), parse_constant=refuse)
+    metadata = json.loads(str(array), parse_constant=finite, parse_float=finite)
     if not isinstance(metadata, dict):
         raise ValueError("not an object")
     return metadata

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from deduce.artifacts import load_arrays
+from deduce.artifacts import load_arrays, load_csv
 from deduce.datasets import DATASETS, Dataset
 from deduce.evaluation import results, statistics, summary
 from deduce.shards import Pairs, Scores, Shard
@@ -32,15 +32,17 @@ class Run:
     # One row per method, training, test set, image and target.
     results = cached_property(lambda self: results.read(self._files("results")[0]))
     # Realism of the original images and their reconstructions: kind, seed, image, agan.
-    references = cached_property(lambda self: pd.read_csv(self._files("references")[0]))
+    references = cached_property(lambda self: self._frame("references", "kind", "seed", "image"))
     # Measurements of the models: model, quantity, value, reference, note.
-    card = cached_property(lambda self: pd.read_csv(self._files("card")[0]))
+    card = cached_property(lambda self: self._frame("card", "model", "quantity", "value", "reference", "note"))
     # Fréchet distances to real images of the target class: method, pairs, components, distance, low, high.
-    frechet = cached_property(lambda self: pd.read_csv(self._files("frechet")[0]))
+    frechet = cached_property(lambda self: self._frame("frechet", "method", "distance", "low", "high"))
     # How real images of two classes differ: label, target, attribute, difference, size.
-    natural_changes = cached_property(lambda self: pd.read_csv(self._files("natural_changes")[0]))
+    natural_changes = cached_property(
+        lambda self: self._frame("natural_changes", "label", "target", "attribute", "difference", "size")
+    )
     # The authors' summary of each test set: seed, method, agan, l0, l1, failure.
-    summaries = cached_property(lambda self: pd.read_csv(self._files("summaries")[0]))
+    summaries = cached_property(lambda self: self._frame("summaries", "seed", "method"))
     # Training records by model; and of the sweeps that belong to this run, the tables by the sweep's name, and the
     # tests by `NAME_tests`.
     records = cached_property(lambda self: self._frames("records"))
@@ -131,8 +133,11 @@ class Run:
     def _arrays(self, kind: str) -> dict[str, np.ndarray]:
         return load_arrays(self._files(kind)[0])
 
+    def _frame(self, kind: str, *columns: str) -> pd.DataFrame:
+        return load_csv(self._files(kind)[0], *columns)
+
     def _frames(self, kind: str) -> dict[str, pd.DataFrame]:
-        return {path.stem: pd.read_csv(path) for path in sorted(self._files(kind))}
+        return {path.stem: load_csv(path) for path in sorted(self._files(kind))}
 
     def _files(self, kind: str) -> list[Path]:
         paths = self.artifacts.get(kind, [])

@@ -280,6 +280,10 @@ SHARDS: dict[str, tuple[bytes, str]] = {
     "metadata of a list": (shard(metadata=np.array("[]")), "metadata"),
     "metadata that is deep": (shard(metadata=np.array("[" * 100_000)), "metadata"),
     "metadata with NaN": (shard(metadata=np.array('{"method": "x", "target_confidence": NaN}')), "metadata"),
+    "metadata of a huge number": (
+        shard(metadata=np.array('{"method": "x", "target_confidence": 1e999}'), found=np.zeros(3, bool)),
+        "1e999",
+    ),
     "a confidence of text": (shard(metadata=described(target_confidence="half")), "target_confidence"),
     "classes of text": (shard(metadata=described(classes="ten")), "classes"),
     "no classes": (shard(metadata=described(classes=0, target_confidence=None)), "fit together"),
@@ -298,6 +302,7 @@ PAIR_FILES: dict[str, tuple[bytes, str]] = {
     "classes of text": (npz(**PAIRS | {"classes": np.array("3")}), "'classes' must be"),
     "many classes": (npz(**PAIRS | {"classes": np.array([3, 3])}), "'classes' must be"),
     "a target outside": (npz(**PAIRS | {"target": np.full(2, 3)}), "is outside 0..2"),
+    "a label outside": (npz(**PAIRS | {"label": np.array([0, -1])}), "'label' is outside 0..2"),
 }
 SCORES = {"image": np.arange(2), "target": np.ones(2, int)}
 SCORE_FILES: dict[str, tuple[bytes, str]] = {
@@ -305,6 +310,14 @@ SCORE_FILES: dict[str, tuple[bytes, str]] = {
     "complex scores": (npz(**SCORES, agan=np.array([1j, 2])), "must be float"),
     "infinite scores": (npz(**SCORES, agan=np.array([1.0, INF])), "'agan' is infinite in row 1"),
     "scores of other rows": (npz(**SCORES, agan=np.ones(3)), "must be float of shape (2,)"),
+}
+
+CSV_FILES: dict[str, tuple[bytes, str]] = {  # in the place of models/card.csv
+    "nothing": (b"", "not a readable CSV file"),
+    "bytes": (bytes(range(256)), "not a readable CSV file"),
+    "ragged lines": (b"model,quantity,value\na,b\nc,d,e,f,g\n", "not a readable CSV file"),
+    "an open quote": (b'model,quantity,value,reference,note\n"a,b,1,2,3\n', "not a readable CSV file"),
+    "other columns": (b"model,quantity\nddu,accuracy\n", "has no column 'value'"),
 }
 
 CONFIG = {"name": "stored", "dataset": "mnist", "seeds": [1], "images_per_seed": 4, "methods": ["deduce"]}
@@ -346,6 +359,11 @@ class Beside(nn.Module):
 
     def head(self, features):
         return self.network.head(features)
+
+
+class FirstRow(Beside):
+    def forward(self, images):
+        return self.network(images)[:1]
 
 
 class Uncopyable(Beside):
@@ -421,6 +439,9 @@ CALLS: dict[str, tuple[Callable[[], object], str]] = {
     "features without gradient": (
         call(SHORT, classifier=lambda w: Beside(w.ddu, torch.no_grad()(w.ddu.features))), "gives no gradient"),
     "logits of NaN": (call(SHORT, classifier=lambda w: Beside(w.ddu, result=NAN)), "the classifier"),
+    "a classifier that gives probabilities": (
+        call(JSMA(max_iterations=2), classifier=lambda w: nn.Sequential(w.plain, nn.Softmax(1))), "its last softmax"),
+    "logits of fewer rows": (call(JSMA(max_iterations=2), classifier=lambda w: FirstRow(w.plain)), "must give logits"),
     "a function as classifier": (call(JSMA(max_iterations=2), classifier=lambda w: abs), "does not accept"),
     "a generative model that is none": (
         call(REVISE(max_iterations=2), generative_model=lambda w: nn.Flatten()), "no function 'encode'"),

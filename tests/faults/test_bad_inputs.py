@@ -12,6 +12,7 @@ from bad_inputs import (
     COMMAND_LINES,
     CONFIG_FILES,
     CONFIGS,
+    CSV_FILES,
     MANIFESTS,
     PAIR_FILES,
     SCORE_FILES,
@@ -25,6 +26,7 @@ from tally import count
 from deduce.artifacts import save_sums, sha256
 from deduce.config_files import check_file
 from deduce.errors import InputError
+from deduce.evaluation.run import Run
 from deduce.experiment import Experiment
 from deduce.shards import ContractError, Pairs, Scores, Shard
 
@@ -79,6 +81,14 @@ def test_bad_scores(name, tmp_path):
     refused(Scores.load, path, sentence=sentence, kind=ContractError, what="shards, pairs and scores")
 
 
+@pytest.mark.parametrize("name", CSV_FILES)
+def test_a_bad_csv_file(name, tmp_path):
+    content, sentence = CSV_FILES[name]
+    path = write(content, tmp_path / "card.csv")
+    run = Run({}, {"card": path})
+    refused(lambda: run.card, sentence=f"{path}: {sentence}", what="tables of artefacts")
+
+
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory) -> Path:
     return artefacts.make_folder(tmp_path_factory.mktemp("stored") / "stored", methods=("deduce",), seeds=(1,))
@@ -122,7 +132,7 @@ def test_a_bad_command_line(number, clean_checkout, tmp_path):
 
 
 def test_the_table_is_long_enough():
-    tables = (CONFIGS, CONFIG_FILES, SHARDS, PAIR_FILES, SCORE_FILES, MANIFESTS, CALLS, COMMAND_LINES)
+    tables = (CONFIGS, CONFIG_FILES, SHARDS, PAIR_FILES, SCORE_FILES, CSV_FILES, MANIFESTS, CALLS, COMMAND_LINES)
     assert sum(map(len, tables)) >= 150
 
 
