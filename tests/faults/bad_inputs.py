@@ -433,7 +433,7 @@ CALLS: dict[str, tuple[Callable[[], object], str]] = {
     "densities of other features": (call(SHORT, densities=lambda w: ClassDensities(5, 3)), "do not fit a classifier"),
     "densities of fewer classes": (call(SHORT, densities=lambda w: ClassDensities(2, 32)), "do not fit a classifier"),
     "densities that are none": (call(SHORT, densities=lambda w: nn.Linear(2, 2)), "no function 'log_density'"),
-    "a classifier without features": (call(SHORT, classifier=lambda w: nn.Flatten()), "has no 'features'"),
+    "a classifier without features": (call(SHORT, classifier=lambda w: nn.Flatten()), "does not end in a linear layer"),
     "a classifier for other images": (call(SHORT, images=lambda w: w.images[:2].repeat(1, 3, 1, 1)), "does not accept"),
     "a classifier that cannot be copied": (call(SHORT, classifier=lambda w: Uncopyable(w.ddu)), "cannot be copied"),
     "features without gradient": (
