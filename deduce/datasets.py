@@ -162,13 +162,16 @@ def root_of(sums: str | Path) -> Path:
     return Path(sums).parents[1]
 
 
-def load(root: str | Path, dataset: str, split: str) -> "tuple[torch.Tensor, torch.Tensor]":
-    """Images (n, channels, size, size) float32 in [0, 1] and labels (n,) int64, -1 where the dataset has none."""
+def load(root: str | Path, dataset: str, split: str, count: int | None = None) -> "tuple[torch.Tensor, torch.Tensor]":
+    """Images (n, channels, size, size) float32 in [0, 1] and labels (n,) int64, -1 where the dataset has none.
+
+    count: of the first images, if not all are wanted.
+    """
     import torch
 
     images, labels = DATASETS[dataset].read(root, split)
     labels = np.full(len(images), -1) if labels is None else labels
-    return torch.tensor(images).float().div(255), torch.from_numpy(labels)
+    return torch.from_numpy(images[:count].astype(np.float32)).div_(255), torch.from_numpy(labels[:count])
 
 
 def torchvision(module: str) -> Any:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from deduce import compute
+from deduce.auroc import auroc
 from deduce.density import ClassDensities
 from deduce.fold import BLOCK, device_of, features_of
 from deduce.frechet import frechet_distance, sample_distance
@@ -55,7 +55,7 @@ def model_card(
     features = features_of(models.ddu, images)
     rows = [
         *_classifiers(models, features, images, labels),
-        *_density(models, images, outliers),
+        *_density(models, features, images, outliers),
         *_autoencoders(models.vae, models.autoencoder, images),
         *_wgan(models, features, images, train),
         *_oracles(models.oracles, images, labels),
@@ -85,12 +85,13 @@ def _precision(name: str, network: SpectralResNet | PlainResNet) -> Row:
     return name, "bits per factor in training", bits, None, network.precision
 
 
-def _density(models: Models, images: Tensor, outliers: list[Tensor]) -> Iterator[Row]:
-    inside, *others = (models.density(features_of(models.classifier, batch)).cpu() for batch in (images, *outliers))
+def _density(models: Models, of_ddu: Tensor, images: Tensor, outliers: list[Tensor]) -> Iterator[Row]:
+    features = of_ddu if models.classifier is models.ddu else features_of(models.classifier, images)
+    features_of_others = [features_of(models.classifier, batch) for batch in outliers]
+    inside, *others = (models.density(batch).cpu() for batch in (features, *features_of_others))
     for outside in others:
-        belongs = torch.cat([torch.ones(len(inside)), torch.zeros(len(outside))])
-        auroc = float(roc_auc_score(belongs, torch.cat([inside, outside])))
-        yield "density", "AUROC against the other dataset", auroc, None, "test images of both; should be at least 0.95"
+        area = auroc(outside.numpy(), inside.numpy())  # other images should have lower densities
+        yield "density", "AUROC against the other dataset", area, None, "test images of both; should be at least 0.95"
     yield "density", "median log-density, test images", inside.median().item(), None, ""
     for outside in others:
         yield "density", "median log-density, other dataset", outside.median().item(), None, ""

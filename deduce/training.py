@@ -114,12 +114,11 @@ def fit(
     needed: the models that it is made from, by role. source: a digest of the code, which a checkpoint remembers.
     """
     count = settings["training_images"]
-    images, labels = load(root, dataset.name, "train")
+    training = load(root, dataset.name, "train", count)
     compute.deterministic(seed)
     task = models.REGISTRY[name].training_task(settings, dataset, **needed)
-    training = task.arranged(images[:count], labels[:count])
-    held_out = int(task.validation_share * count)
-    validation = task.arranged(*(array[:held_out] for array in load(root, dataset.name, "validation")))
+    training = task.arranged(*training)
+    validation = task.arranged(*load(root, dataset.name, "validation", int(task.validation_share * count)))
     if not task.optimisers:  # the model has a closed form: one step on all training images
         record = task.step(Batch(*training, number=0, generator=compute.generator("closed form")))
         return _save(task, output, [{key: value.item() for key, value in record.items()}])

@@ -53,28 +53,51 @@ rule write_tables:
         "../scripts/write_tables.py"
 
 
-rule draw_figures:
-    """Every figure as PNG and PDF, with its description as JSON for the page."""
+def figure_files(items):
+    """The files of these figures: pictures first, because they alone belong to Snakemake's own report."""
+    pictures = [f"<results>/figures/{item.name}.png" for item in items]
+    sections = [(item.entry.section, item.name.replace("_", " ")) for item in items]
+    return [
+        *(reported(picture, *section) for picture, section in zip(pictures, sections)),
+        *expand("<results>/figures/{item.name}.{format}", item=items, format=["pdf", "json"]),
+    ]
+
+
+PLOTS = [item for item in EXPERIMENT.figures if not item.entry.images]
+PICTURES = [item for item in EXPERIMENT.figures if item.entry.images]
+
+
+rule draw_plots:
+    """Every plot as PNG and PDF, with its description as JSON for the page."""
     input:
-        **{kind: artifacts(kind) for kind in catalogue.needs(EXPERIMENT.figures)},
+        **{kind: artifacts(kind) for kind in catalogue.needs(PLOTS)},
         results="<results>/results.csv",
     output:
-        [
-            reported(f"<results>/figures/{item.name}.png", item.entry.section, item.name.replace("_", " "))
-            for item in EXPERIMENT.figures
-        ],
-        expand("<results>/figures/{item.name}.{format}", item=EXPERIMENT.figures, format=["pdf", "json"]),
+        figure_files(PLOTS),
     log:
-        "<logs>/draw_figures.log",
+        "<logs>/draw_plots.log",
     conda:
         "../envs/core.yaml"
     params:
         source=source("draw_figures.py", *catalogue.modules(catalogue.FIGURES)),
-        names=[item.name for item in EXPERIMENT.figures],
+        names=[item.name for item in PLOTS],
         config=TRACKED,
         mode=EXPERIMENT.mode,
     script:
         "../scripts/draw_figures.py"
+
+
+use rule draw_plots as draw_pictures with:
+    # The figures that are made of images: a job of their own, because nothing else can run while figures are drawn.
+    input:
+        **{kind: artifacts(kind) for kind in catalogue.needs(PICTURES)},
+        results="<results>/results.csv",
+    output:
+        figure_files(PICTURES),
+    log:
+        "<logs>/draw_pictures.log",
+    params:
+        names=[item.name for item in PICTURES],
 
 
 rule tables:
@@ -87,4 +110,5 @@ rule tables:
 rule figures:
     """Every figure."""
     input:
-        rules.draw_figures.output,
+        rules.draw_plots.output,
+        rules.draw_pictures.output,

@@ -23,7 +23,7 @@ rule write_report:
             *expand("<results>/tables/{name}.{format}", name=REPORTED_TABLES, format=["csv", "md", "tex", "json"]),
         ],
         figures=[
-            *rules.draw_figures.output,
+            *expand("<results>/figures/{item.name}.{format}", item=EXPERIMENT.figures, format=["png", "pdf", "json"]),
             *expand("<results>/figures/{name}.{format}", name=REPORTED, format=["png", "pdf", "json"]),
         ],
         pairs=artifacts("pairs"),

@@ -1,4 +1,4 @@
-"""Rule `draw_figures`: every figure of the run."""
+"""Rules `draw_plots` and `draw_pictures`: figures of the run."""
 
 from _job import log, snakemake
 

@@ -8,14 +8,16 @@ import torch
 from deduce import compute, models
 from deduce.artifacts import save_arrays, save_csv
 from deduce.datasets import DATASETS, load, root_of
-from deduce.model_card import Models, model_card, pictures, reconstructions
+from deduce.model_card import SAMPLES, Models, model_card, pictures, reconstructions
 from deduce.shards import Pairs
 
 device, inputs, dataset = compute.device(), snakemake.input, DATASETS[snakemake.params.dataset]
-loaded = Models(**{role: models.load(inputs[role]).to(device) for role in snakemake.params.models})
+files = {role: inputs[role] for role in snakemake.params.models}  # the densities' classifier is usually `ddu`
+by_file = {file: models.load(file).to(device, memory_format=torch.channels_last) for file in set(files.values())}
+loaded = Models(**{role: by_file[file] for role, file in files.items()})
 root = root_of(inputs.data)
 images, labels = load(root, dataset.name, "test")
-test, train = images.to(device), load(root, dataset.name, "train")[0].to(device)
+test, train = images.to(device), load(root, dataset.name, "train", SAMPLES)[0].to(device)
 outliers = [load(root, name, "test")[0].to(device) for name in snakemake.params.outliers]
 card = model_card(loaded, (test, labels), train, outliers, dataset.paper)
 log.info("\n%s", card.to_string(index=False))

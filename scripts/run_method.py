@@ -18,7 +18,7 @@ roles = ["classifier", *(name for name in method.needs if name != "training")]
 roles += ["confirming"] * ("confirming" in params.models)  # only if the setting `confirm_by` names a classifier
 arguments = {role: models.load(inputs[role]).to(compute.device()) for role in roles}
 if "training" in method.needs:
-    arguments["training"] = load(root_of(inputs.data), params.dataset, "train")
+    arguments["training"] = load(root_of(inputs.data), params.dataset, "train", params.settings.get("training_images"))
 arguments = method.prepare(pairs.original, **arguments)
 shard = methods.answer(method, arguments, pairs, params.source, params.models, seed if is_measured(seed) else "")
 shard.save(snakemake.output[0])

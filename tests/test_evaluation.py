@@ -14,6 +14,7 @@ import pytest
 from artefacts import evaluated, make_folder, make_pairs, make_scores, make_shard, make_timed_shard, reseal
 from scipy import stats
 
+from deduce.auroc import auroc
 from deduce.errors import InputError
 from deduce.evaluation import (
     catalogue,
@@ -205,6 +206,13 @@ def test_missing_p_values_are_not_members_of_a_family():
     np.testing.assert_allclose(statistics.holm(np.array([0.02, np.nan, 0.01])), [0.02, np.nan, 0.02])
 
 
+@pytest.mark.parametrize("count", [2, 5, 9, 13, 14])
+@pytest.mark.parametrize("decimals", [0, 1, 8], ids=["zeros and ties", "ties", "all different"])
+def test_the_signed_rank_test_is_scipys(count, decimals):
+    difference = np.random.default_rng(count).normal(0.3, 1, count).round(decimals)
+    assert statistics.signed_rank(difference) == stats.wilcoxon(difference).pvalue
+
+
 def test_the_t_test_is_scipys_on_the_pairs_that_both_found(table):
     tests = statistics.tests(table)
     wide = table.pivot(index=["seed", "image", "target"], columns="method", values=["l1", "found"])
@@ -385,7 +393,7 @@ def test_auroc_is_the_share_of_pairs_that_the_score_ranks_rightly():
     rng = np.random.default_rng(0)
     inside, outside = rng.normal(0, 1, 40).round(1), rng.normal(1, 1, 30).round(1)
     pairs = (outside[:, None] > inside) + 0.5 * (outside[:, None] == inside)
-    assert sanity.auroc(inside, outside) == pytest.approx(pairs.mean())
+    assert auroc(inside, outside) == pytest.approx(pairs.mean())
     low, high = sanity.bootstrap(inside, outside, 300, 0)
     assert low < pairs.mean() < high and sanity.bootstrap(inside, outside, 300, 0) == (low, high)
     scores = {"mnist": inside, "fashion_mnist": np.append(outside, np.nan)}

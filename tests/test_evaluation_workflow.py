@@ -45,7 +45,7 @@ def test_everything_is_made_from_the_folder_alone(sceptic):
     done = run(sceptic, "tables", "figures", "archive", "--config", "artifacts=artefacts")
     assert done.returncode == 0, done.stdout[-5000:]
     ran = set(re.findall(r"^(?:local)?rule (\w+):", done.stdout, re.M))
-    evaluation = {"results_table", "write_tables", "draw_figures", "tables", "figures"}
+    evaluation = {"results_table", "write_tables", "draw_plots", "draw_pictures", "tables", "figures"}
     assert ran == {"verified_artifacts", "pack", "archive"} | evaluation
     results = sceptic.root / "results/stored"  # the name is the artefacts' own
     assert len(pd.read_csv(results / "results.csv")) == 3 * 2 * 3 * 9

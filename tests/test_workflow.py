@@ -146,7 +146,7 @@ Shard(pairs.image, pairs.label, pairs.target, *answer, seconds=nothing + 1).save
 LIBRARY = {"deduce", "jsma", "vlk", "revise", "nearest_image"}
 ALIBI = {"vlk_alibi", "validated"}
 COMPUTED = LIBRARY | ALIBI | {"train", "pairs", "part", "realism_scores", "sanity_scores", "model_card"}
-TABLES, FIGURES, PAGE, SEAL = {"write_tables"}, {"draw_figures"}, {"write_report"}, {"manifest"}
+TABLES, FIGURES, PAGE, SEAL = {"write_tables"}, {"draw_plots", "draw_pictures"}, {"write_report"}, {"manifest"}
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_another_setting_of_a_method_reruns_that_method_and_what_is_made_from_it
 def test_three_trainings_cost_three_times_the_classifiers_and_searches_and_nothing_else_is_made_again(finished):
     planned = finished.jobs("--config", "training_seeds=[1,2,3]")
     count = Counter(job.rule for job in planned)
-    of_artefacts = {"manifest", "yardsticks", "results_table", "write_tables", "draw_figures", "write_report", "all"}
+    of_artefacts = {"manifest", "yardsticks", "results_table", *TABLES, *FIGURES, *PAGE, "all"}
     answers = 2 * len(TEST.seeds)  # of two more trainings
     assert count == (
         Counter(of_artefacts)
@@ -227,7 +227,7 @@ def test_one_more_dataset_to_judge_by_plans_its_own_scores_alone(finished, tmp_p
     jobs = finished.jobs("--config", f"realism={{emnist_folder: {tmp_path}}}")
     outputs = {job.details["output"] for job in jobs if job.rule in ("fetch", "sanity_scores")}
     assert outputs == {"results/data/EMNIST/SHA256SUMS", f"{RESULTS}/sanity/emnist_letters.npz"}
-    later = {"write_tables", "draw_figures", "manifest", "write_report", "all"}
+    later = {*TABLES, *FIGURES, *SEAL, *PAGE, "all"}
     assert {job.rule for job in jobs} == {"fetch", "sanity_scores"} | later
 
 

@@ -6,8 +6,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from scipy.stats import rankdata
 
+from deduce.auroc import auroc
 from deduce.datasets import DATASETS
 from deduce.evaluation import paper
 from deduce.evaluation.figures import GREY, PALETTE
@@ -17,12 +17,6 @@ from deduce.evaluation.tables import Column, Table, frame_table
 BOOTSTRAP_SAMPLES = 1000  # where the config of stored artefacts does not say
 ABSENT = "not measured: the files are not here (realism.emnist_folder)"
 COLUMNS = ["against", "images", "outliers", "auroc", "auroc_low", "auroc_high", "paper", "note"]
-
-
-def auroc(inside: np.ndarray, outside: np.ndarray) -> float:
-    """The probability that an outlier scores higher than an image of the dataset; ties count half."""
-    ranks = rankdata(np.concatenate([inside, outside]))[len(inside) :]
-    return float((ranks.mean() - (len(outside) + 1) / 2) / len(inside))
 
 
 def bootstrap(inside: np.ndarray, outside: np.ndarray, samples: int, seed: int) -> tuple[float, float]:
