@@ -14,6 +14,7 @@ from small_world import world
 from tally import count
 
 from deduce import artifacts, models
+from deduce.beginning import check_writable
 from deduce.errors import InputError
 from deduce.evaluation import bundle, figures
 from deduce.training import Plan, train
@@ -102,6 +103,15 @@ def test_a_read_only_disk_is_named(name, tmp_path):
     count("disks", "a read-only one, while a file is written", "named; the old file is whole")
 
 
+@root_only
+def test_a_read_only_folder_is_named_before_a_run_begins(tmp_path):
+    with mounted(tmp_path / "results/models", "size=1m") as disk:
+        check_writable(tmp_path / "results")
+        remount(disk, "ro")
+        with pytest.raises(InputError, match="results/models: cannot be written: read-only file system"):
+            check_writable(tmp_path / "results")
+
+
 def test_a_limit_on_the_size_of_files_is_named(tmp_path):
     """Where nothing can be mounted, a limit of the process stands for the full disk."""
     import resource
@@ -156,9 +166,9 @@ def test_a_run_names_the_disk_and_resumes_when_there_is_room(finished, tmp_path,
             subprocess.run(["cp", "-a", f"{kept}/.", str(disk)], check=True)
             (victim.results / target).unlink()
             if kind == "full":
-                with (disk / "filler").open("wb") as filler, contextlib.suppress(OSError):
+                with (disk / "filler").open("wb", buffering=0) as filler, contextlib.suppress(OSError):
                     while filler.write(bytes(4096)):
-                        filler.flush()
+                        pass
             else:
                 remount(disk, "ro")
             status, output = victim.finish(f"results/test/{target}")
