@@ -76,7 +76,7 @@ include: "rules/published.smk"
 
 
 onstart:
-    begin(EXPERIMENT, config)
+    begin(EXPERIMENT, config, workflow.workdir_init)
 
 
 onerror:

@@ -26,8 +26,11 @@ log = logging.getLogger(__name__)
 _held: list[IO[str]] = []  # until the process ends
 
 
-def start() -> None:
-    """Begin a run: an `InputError` if another one is alive, and a wait for jobs that outlived theirs."""
+def start() -> bool:
+    """Begin a run: an `InputError` if another one is alive, and a wait for jobs that outlived theirs.
+
+    True if there were such jobs: they have made files since this run looked at what exists.
+    """
     run = _open(RUN)
     _held.append(run)
     if not _lock(run, fcntl.LOCK_EX | fcntl.LOCK_NB):
@@ -36,12 +39,13 @@ def start() -> None:
     run.truncate()
     print(f"process {os.getpid()} on {os.uname().nodename}", file=run, flush=True)
     with _open(JOBS) as jobs:
-        if not _lock(jobs, fcntl.LOCK_EX | fcntl.LOCK_NB):
+        if waited := not _lock(jobs, fcntl.LOCK_EX | fcntl.LOCK_NB):
             log.warning("waiting for jobs of an earlier run, which was killed: %s", ", ".join(holders(jobs)))
             _lock(jobs, fcntl.LOCK_EX)
         os.environ[SIGNATURE] = uuid.uuid4().hex
         jobs.truncate(0)
         jobs.write(os.environ[SIGNATURE])
+    return waited
 
 
 def join() -> None:

@@ -62,7 +62,7 @@ def test_a_second_run_is_refused_while_the_first_lives_and_only_then(started, tm
     with pytest.raises(InputError, match=f"another run works in {tmp_path} .process {first.process.pid} on "):
         lock.start()
     first.kill()
-    started(tmp_path, RUN).ready()
+    started(tmp_path, f"assert not {RUN}").ready()
 
 
 def test_a_run_waits_for_jobs_that_outlived_theirs(started, tmp_path):
@@ -70,7 +70,7 @@ def test_a_run_waits_for_jobs_that_outlived_theirs(started, tmp_path):
     job = started(tmp_path, JOB, first.ready())
     job.ready()
     first.kill()
-    second = started(tmp_path, "import logging; logging.basicConfig(format='%(message)s')\n" + RUN)
+    second = started(tmp_path, f"import logging; logging.basicConfig(format='%(message)s')\nassert {RUN}")
     message = second.process.stderr.readline()
     assert message.startswith(f"waiting for jobs of an earlier run, which was killed: process {job.process.pid} ")
     time.sleep(0.3)

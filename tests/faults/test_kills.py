@@ -187,6 +187,7 @@ def test_a_run_waits_for_a_job_that_outlived_its_run_and_a_second_run_is_refused
     finally:
         os.kill(job, signal.SIGCONT)
     assert first.wait(300) == 0
+    assert "These jobs have ended: planning again." in (victim.root / f"output-{victim.runs - 1}.log").read_text()
     assert differences(victim.whole, victim.digests()) == []
     count("kills", "a job that outlived its run", "waited for")
     count("kills", "a second run beside a live one", "refused")
