@@ -51,6 +51,7 @@ if EXPERIMENT.mode == RUN:
     for method in EXPERIMENT.used_methods:
 
         include: f"rules/methods/{method}.smk"
+    include: "rules/calibrate.smk"
 
 elif EXPERIMENT.mode != PUBLICATION:
 

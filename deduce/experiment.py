@@ -28,6 +28,7 @@ from deduce.variants import TRAINING_SEED, base, configured, overrides, sections
 
 RUN, ARTIFACTS, PUBLICATION = "run", "artifacts", "published"
 MOST_JOBS = 20_000
+BRIEF = {"iterations": 40, "pairs": 100}  # of a search that is only measured; a full batch, as in the paper
 # The files that compare counterfactuals with real images as sets, by kind.
 JUDGED = {"frechet": ["realism/frechet.csv"], "natural_changes": ["realism/natural_changes.csv"]}
 CONVICTION_TABLES = ("conviction", "conviction_equal")  # the files that the sweeps of `conviction` make together
@@ -193,6 +194,20 @@ class Experiment:
     def parts_of(self, seed: str) -> list[str]:
         """The jobs into which a method's work on a pair set is split; a timed set is never split."""
         return [f"{part:03d}" for part in range(1 if is_measured(seed) else self.config["shards_per_seed"])]
+
+    @property
+    def pairs_per_seed(self) -> int:
+        return self.config["images_per_seed"] * (len(self.dataset.classes) - 1)
+
+    @property
+    def brief_pairs(self) -> int:
+        """How many pairs of the first test set a method is measured on."""
+        return min(BRIEF["pairs"], self.pairs_per_seed)
+
+    def brief(self, method: str) -> str:
+        """The variant of a method that stops after a few iterations, to measure what these cost."""
+        limit = self.settings(method).get("max_iterations")
+        return variant(method, {"max_iterations": min(limit, BRIEF["iterations"])}, self.config) if limit else method
 
     @property
     def used_methods(self) -> list[str]:
