@@ -57,8 +57,8 @@ def source(script, *modules):
 
 
 def raw_data(dataset):
-    """The file with the checksums of a dataset's raw files."""
-    return f"<data>/{DATASETS[dataset].folder}/SHA256SUMS"
+    """The file with the checksums of a dataset's raw files, which lie beside it: never in a remote storage."""
+    return local(f"<data>/{DATASETS[dataset].folder}/SHA256SUMS")
 
 
 def grows(amount):

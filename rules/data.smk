@@ -10,7 +10,7 @@ rule fetch:
     checksums identify them: neither other sources nor other code fetch them again.
     """
     output:
-        "<data>/{dataset}/SHA256SUMS",
+        local("<data>/{dataset}/SHA256SUMS"),
     log:
         "<logs>/fetch/{dataset}.log",
     localrule: True

@@ -7,6 +7,7 @@ the registry and its constructor's arguments: reading it executes nothing else.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -49,6 +50,8 @@ class Model:
         network = self.build(*self.arguments(settings, dataset, **needed))
         return getattr(import_module(self.module), self.task)(network, settings, **needed)
 
+
+ARCHITECTURE = "architecture"  # the key under which the weights' own header repeats the `.json`
 
 # The networks of the model `oracles`, which are trained in one job (deduce/models/oracles.py).
 ORACLES = ("perceptron", "deep_perceptron", "convolutional", "residual", "patches")
@@ -100,11 +103,12 @@ def save(path: str | Path, model: nn.Module) -> None:
         description["precision"] = model.precision
     save_json(Path(path).with_suffix(".json"), description)
     with atomic(path) as temporary:
-        save_file({key: tensor.cpu().contiguous() for key, tensor in model.state_dict().items()}, temporary)
+        tensors = {key: tensor.cpu().contiguous() for key, tensor in model.state_dict().items()}
+        save_file(tensors, temporary, {ARCHITECTURE: json.dumps(description, sort_keys=True)})
 
 
 def load(path: str | Path) -> Any:
-    """The model that `save` wrote, on the CPU, in evaluation mode."""
+    """The model that `save` wrote, on the CPU, in evaluation mode. The `.json` may be missing, as in remote jobs."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -114,7 +118,9 @@ def load(path: str | Path) -> Any:
     # What a broken file can raise, in safetensors, in a constructor or where the two are put together.
     broken = (SafetensorError, ArithmeticError, LookupError, MemoryError, OSError, RuntimeError, TypeError, ValueError)
     try:
-        tensors, description = load_file(path), load_json(architecture)
+        tensors, header = load_file(path), _header(path)
+        given = architecture.exists() or ARCHITECTURE not in header
+        description = load_json(architecture) if given else json.loads(header[ARCHITECTURE])
         if (name := description["class"]) not in ARCHITECTURES:
             raise ValueError(f"unknown class '{name}'; known: {', '.join(ARCHITECTURES)}")
         model = ARCHITECTURES[name].build(**description["arguments"])
@@ -128,3 +134,10 @@ def load(path: str | Path) -> Any:
     except broken as error:
         raise InputError(f"{path}: not a saved model, or not the one its .json describes ({error}).") from error
     return model.eval()
+
+
+def _header(path: str | Path) -> dict[str, str]:
+    from safetensors import safe_open
+
+    with safe_open(path, "pt") as file:
+        return file.metadata() or {}
