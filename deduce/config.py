@@ -11,6 +11,7 @@ import jsonschema
 import yaml
 
 from deduce import datasets, models
+from deduce.config_files import LOADER
 from deduce.errors import InputError
 
 
@@ -39,12 +40,12 @@ def schema(root: Path, methods: Iterable[str], pixels: int | None = None) -> dic
     pixels: of the dataset's images, of which a step cannot change more.
     """
     folder = root / "schemas"
-    whole = yaml.safe_load((folder / "config.schema.yaml").read_text())
+    whole = yaml.load((folder / "config.schema.yaml").read_text(), LOADER)
     properties = whole["properties"]
     for method in sorted(methods):
         fragment = folder / "methods" / f"{method}.schema.yaml"
         anything = {"type": "object", "description": f"Settings of the method {method}, as its script reads them."}
-        properties[method] = yaml.safe_load(fragment.read_text()) if fragment.exists() else anything
+        properties[method] = yaml.load(fragment.read_text(), LOADER) if fragment.exists() else anything
     properties["methods"]["items"] = {"enum": sorted(methods)}
     properties["replicated"]["items"] = {"enum": list(models.REGISTRY)}
     properties["dataset"]["enum"] = [name for name, dataset in datasets.DATASETS.items() if "train" in dataset.splits]
@@ -58,7 +59,7 @@ def schema(root: Path, methods: Iterable[str], pixels: int | None = None) -> dic
 
 def defaults(root: Path) -> dict[str, Any]:
     """The default experiment."""
-    return yaml.safe_load((root / "config.yaml").read_text())
+    return yaml.load((root / "config.yaml").read_text(), LOADER)
 
 
 def complete(config: Any, default: Any) -> Any:

@@ -5,6 +5,7 @@ rule's input. When the script has succeeded, the digests of its output are recor
 """
 
 import atexit
+import gc
 import logging
 import os
 import resource
@@ -13,6 +14,11 @@ import sys
 from pathlib import Path
 
 from __main__ import snakemake  # Snakemake puts it into the script
+
+# To look for garbage among the objects of large libraries, while they are imported and at the end, would take as long
+# as the work of a small job.
+gc.set_threshold(10_000)
+atexit.register(gc.freeze)
 
 signal.signal(signal.SIGINT, signal.SIG_DFL)  # an interrupt during the imports is not worth a traceback
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # `import deduce` works, installed or not
