@@ -201,7 +201,9 @@ def _fresh(method: Search[M, R], models: M, images: Tensor, targets: Tensor, que
 
 def gradient_of(method: Search[M, R], models: M, rows: R) -> Tensor:
     """The gradient of each row's loss in its variable; sets `confidence` and `broken` of the rows."""
-    variable = getattr(rows, method.variable).requires_grad_()
+    # A leaf of its own: at the start, the variable may be the same tensor as the original, which is a constant.
+    variable = getattr(rows, method.variable).detach().requires_grad_()
+    setattr(rows, method.variable, variable)
     loss, confidence = method.evaluate(models, rows)
     try:
         (gradient,) = torch.autograd.grad(loss.sum(), variable)

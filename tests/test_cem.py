@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import textbook_related as textbook
 import torch
-from related_case import depends_on_the_pair_alone, in_double, open_pairs
+from related_case import depends_on_the_pair_alone, in_double, open_pairs, same
 from small_world import autoencoder, world
 
 from deduce import models
@@ -44,7 +44,7 @@ def test_every_pair_agrees_with_the_textbook(double, settings, n):
 
 
 def test_untargeted_and_positives_agree_with_the_textbook(double):
-    images, method = world().images[::20].double(), replace(MILD, targeted=False)
+    images, method = world().images[:40:4].double(), replace(MILD, targeted=False)
     positives = method.positives(*networks(), images)
     with torch.no_grad():
         predicted = networks()[0](images.double()).argmax(1)
@@ -67,6 +67,10 @@ def test_untargeted_and_positives_agree_with_the_textbook(double):
 
 def test_a_row_does_not_depend_on_the_others(double):
     depends_on_the_pair_alone(MILD, networks(), *open_pairs(20))
+    images = world().images[:40:4]
+    positives = MILD.positives(*networks(), images)
+    for batch_size in (1, 3):
+        assert same(positives, replace(MILD, batch_size=batch_size).positives(*networks(), images)) == 1
 
 
 def test_negatives_only_add_ink_and_reach_their_target():
@@ -111,7 +115,7 @@ ALIBI = replace(MILD, targeted=False)
 
 @pytest.fixture(scope="module")
 def alibi(tmp_path_factory, alibi_python):
-    """What alibi's `CEM` records in 64 bits: negatives of ten images, and with momentum and positives of five."""
+    """What alibi's `CEM` records in 64 bits: negatives and positives of ten images, negatives with momentum of five."""
     folder = tmp_path_factory.mktemp("alibi")
     models.save(folder / "plain.safetensors", world().plain)
     models.save(folder / "autoencoder.safetensors", autoencoder())
@@ -119,6 +123,7 @@ def alibi(tmp_path_factory, alibi_python):
     cases = {
         "negatives": {"settings": ALIBI.settings(), "mode": "PN", "order": "image_first", "images": 10},
         "momentum": {"settings": ALIBI.settings(), "mode": "PN", "order": "point_first", "images": 5},
+        "positives": {"settings": ALIBI.settings(), "mode": "PP", "order": "image_first", "images": 10},
     }
     (folder / "cases.json").write_text(json.dumps(cases))
     command = [str(alibi_python), str(Path(__file__).parent / "alibi_cem_case.py"), str(folder)]
@@ -128,7 +133,7 @@ def alibi(tmp_path_factory, alibi_python):
         return dict(recorded)
 
 
-@pytest.mark.parametrize("case", ["negatives", "momentum"])
+@pytest.mark.parametrize("case", ["negatives", "momentum", "positives"])
 def test_alibi_and_the_batched_version_have_the_same_iterates(double, alibi, case):
     kind, iterates = PertinentPositives if case == "positives" else CEM, {}
     images = world().images[:40:4][: len(alibi[f"{case}_found"])]
@@ -145,8 +150,7 @@ def test_alibi_and_the_batched_version_have_the_same_iterates(double, alibi, cas
         predicted = prepared.classifier(images.double()).argmax(1)
     result = search(method, prepared, images, predicted, allow_reached=True)
     for row in range(len(images)):
-        of_alibi = alibi[f"{case}_iterates"][row][: len(iterates[row])]  # none is needed after a blank positive
-        np.testing.assert_allclose(np.stack(iterates[row]), of_alibi, atol=1e-6)
+        np.testing.assert_allclose(np.stack(iterates[row]), alibi[f"{case}_iterates"][row], atol=1e-6)
     assert (result.found.numpy() == alibi[f"{case}_found"]).all() and result.found.any()
     found = result.found.numpy()
     np.testing.assert_allclose(result.counterfactual[found], alibi[f"{case}_answers"][found], atol=1e-6)

@@ -114,7 +114,9 @@ class CEM(Search[AutoencoderModels, PertinentRows]):
         """The pertinent positive of each image, (n, channels, height, width): the least ink that keeps its class."""
         models = self.models(classifier, autoencoder, images)
         method = PertinentPositives(**self.settings() | {"targeted": False})
-        predicted = probabilities(models.classifier, torch.as_tensor(images)).argmax(1)
+        any_class = torch.zeros(len(images), dtype=torch.long)
+        images, _ = checked_pairs(models.classifier, images, any_class, allow_reached=True)
+        predicted = probabilities(models.classifier, images).argmax(1)
         return search(method, models, images, predicted, allow_reached=True, progress=progress)
 
     def models(self, classifier: nn.Module, autoencoder: Any, images: Tensor) -> AutoencoderModels:
