@@ -52,14 +52,17 @@ def check_text(text: str, where: str) -> yaml.Node | None:
     """The YAML nodes of a text, or an `InputError`. YAML's readers have no limits, and keep the last of equal keys."""
     if max((text.count(bracket) for bracket in "[{"), default=0) > MOST_VALUES:
         raise InputError(f"{where}: has too many brackets.")
+    depth = 0
     try:
+        for event in yaml.parse(text, LOADER):  # which does not recurse; `compose` would exhaust the stack and crash
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEEPEST:
+                raise InputError(f"{where}: is nested too deeply.")
         node = yaml.compose(text, LOADER)
     except yaml.YAMLError as error:
         mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None) or str(error)
         line = f", line {mark.line + 1}" if mark else ""
         raise InputError(f"{where}{line}: is not valid YAML ({problem.splitlines()[0]}).") from None
-    except RecursionError:
-        raise InputError(f"{where}: is nested too deeply.") from None
     for count, _ in enumerate(_walk(node, "", where, ()), start=1):
         if count > MOST_VALUES:
             raise InputError(f"{where}: stands for more than {MOST_VALUES} values.")
