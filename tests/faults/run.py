@@ -91,6 +91,7 @@ class Victim:
             stderr=log,
             stdin=subprocess.DEVNULL,
             start_new_session=True,
+            preexec_fn=mind_interrupts,
         )
 
     def output(self, run: int = 0) -> str:
@@ -120,6 +121,11 @@ class Victim:
 
     def unfinished(self) -> list[Path]:
         return list((self.root / "results").rglob(f"{UNFINISHED}*"))
+
+
+def mind_interrupts() -> None:
+    """SIGINT ends the process that begins, also where a shell started these tests in the background, without it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def end(group: int) -> None:
