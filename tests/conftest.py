@@ -45,7 +45,7 @@ class Checkout:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=900,
+            timeout=3600,
         )
 
     def jobs(self, *arguments: str, **options: str) -> list[Job]:

@@ -16,6 +16,7 @@ from conftest import BIN, Checkout
 from deduce.artifacts import RECORDS, UNFINISHED, sha256
 
 SEED = int(os.environ.get("DEDUCE_FAULTS_SEED", "1"))
+LIMIT = 1800  # seconds, after which a run that should end by itself counts as hanging, also on a busy machine
 # The files of a run that hold a measured time, or the host and the command of the run. Every other file has the same
 # bytes in every run on one machine, whatever the number of cores and the folder.
 TIMES = (
@@ -98,26 +99,27 @@ class Victim:
         """What a run printed; by default, the last one."""
         return (self.root / f"output-{run or self.runs}.log").read_text(errors="replace")
 
-    def finish(self, *targets: str, limit: float = 300) -> tuple[int, str]:
+    def finish(self, *targets: str) -> tuple[int, str]:
         """Run to the end; exit status and output."""
         process = self.start(*targets)
         try:
-            return process.wait(limit), self.output()
+            return process.wait(LIMIT), self.output()
         finally:
             end(process.pid)
 
     def scripts(self) -> list[int]:
-        """The processes that run a script of this victim's jobs."""
-        found = []
+        """The processes that run a script of this victim's jobs, without those that a script has just forked."""
+        found: dict[int, int] = {}  # and their parents
         for folder in Path("/proc").glob("[0-9]*"):
             try:
                 command = (folder / "cmdline").read_bytes()
                 inside = b"/.snakemake/scripts/" in command and b"bash" not in command.split(b"\0")[0]
                 if inside and (folder / "cwd").readlink() == self.root:
-                    found.append(int(folder.name))
+                    status = (folder / "stat").read_text()
+                    found[int(folder.name)] = int(status.rpartition(")")[2].split()[1])
             except OSError:
                 continue
-        return found
+        return [process for process, parent in found.items() if parent not in found]
 
     def unfinished(self) -> list[Path]:
         return list((self.root / "results").rglob(f"{UNFINISHED}*"))
@@ -136,8 +138,8 @@ def end(group: int) -> None:
         return
 
 
-def wait_until(condition, limit: float) -> bool:
-    deadline = time.monotonic() + limit
+def wait_until(condition) -> bool:
+    deadline = time.monotonic() + LIMIT
     while time.monotonic() < deadline:
         if condition():
             return True

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 from conftest import Checkout, shared
-from run import SEED, Victim, differences, wait_until
+from run import LIMIT, SEED, Victim, differences, wait_until
 from snakemake.utils import update_config
 from tally import count
 
@@ -109,7 +109,7 @@ def jobs(every_rule) -> dict[str, Targets]:
 def kill(victim: Victim, process, target: str, number: int) -> str:
     """Wait for a moment of the run, mostly while its job works, and kill; returns what was killed."""
     if target == "job" or victim.chance.random() < 0.8:
-        wait_until(lambda: victim.scripts() or process.poll() is not None, 60)
+        wait_until(lambda: victim.scripts() or process.poll() is not None)
         time.sleep(victim.chance.random() * victim.chance.choice([0.05, 0.2, 0.6, 1.5]))
     else:
         time.sleep(4 * victim.chance.random())
@@ -135,7 +135,7 @@ def kill_and_resume(victim: Victim, rule: str, job: Targets, first: int) -> None
         process = victim.start(job.names[0], config=job.config, settings=job.settings)
         signal_sent = SIGNALS[number // 3 % 3]
         what = kill(victim, process, TARGETS[number % 3], signal_sent)
-        process.wait(120)
+        process.wait(LIMIT)
         if what:
             killed += 1
             count("kills", rule, f"{signal_sent.name} to {what}")
@@ -173,21 +173,21 @@ def test_a_run_waits_for_a_job_that_outlived_its_run_and_a_second_run_is_refused
     (victim.root / target).unlink()
     killed = victim.start(target)
     locks = victim.root / lock.JOBS
-    assert wait_until(lambda: victim.scripts() and locks.exists() and "process" in holders_of(locks), 60)
+    assert wait_until(lambda: victim.scripts() and locks.exists() and "process" in holders_of(locks))
     (job,) = victim.scripts()
     os.kill(job, signal.SIGSTOP)  # so that it surely outlives its run
     try:
         killed.kill()
         killed.wait()
         first = victim.start(target)
-        assert wait_until(lambda: f"which was killed: process {job} " in victim.output(), 120), victim.output()
+        assert wait_until(lambda: f"which was killed: process {job} " in victim.output()), victim.output()
         status, output = victim.finish(target)
         assert status != 0 and "another run works in" in output and f"process {first.pid} on" in output
         assert "Traceback" not in output
         assert victim.scripts() == [job] and first.poll() is None
     finally:
         os.kill(job, signal.SIGCONT)
-    assert first.wait(300) == 0
+    assert first.wait(LIMIT) == 0
     assert "These jobs have ended: planning again." in (victim.root / f"output-{victim.runs - 1}.log").read_text()
     assert differences(victim.whole, victim.digests()) == []
     count("kills", "a job that outlived its run", "waited for")
