@@ -139,6 +139,6 @@ def extra_files(folder, *extras):
 
 def reported(file, section, what):
     """Adds a file to Snakemake's own report, with the caption of the file itself, of its section, or of its folder."""
-    names = (Path(file).stem, section, Path(file).parent.name)
-    captions = [path for name in names if (path := ROOT / "report" / f"{name}.rst").exists()]
-    return report(file, caption=str(captions[0]), category=catalogue.TITLES[section], labels={"what": what})
+    captions = (ROOT / "report" / f"{name}.rst" for name in (Path(file).stem, section, Path(file).parent.name))
+    caption, labels = str(next(filter(Path.exists, captions))), {"what": what.replace("_", " ")}
+    return report(file, caption=caption, category=catalogue.TITLES[section], labels=labels)

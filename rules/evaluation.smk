@@ -35,10 +35,7 @@ rule write_tables:
         sweep_tables=expand("<results>/tables/{sweep}.csv", sweep=EXPERIMENT.reported_sweeps),
         sweep_tests=expand("<results>/tables/{sweep}_tests.csv", sweep=EXPERIMENT.reported_sweeps),
     output:
-        [
-            reported(f"<results>/tables/{item.name}.csv", item.entry.section, item.name.replace("_", " "))
-            for item in EXPERIMENT.tables
-        ],
+        [reported(f"<results>/tables/{item.name}.csv", item.entry.section, item.name) for item in EXPERIMENT.tables],
         expand("<results>/tables/{item.name}.{format}", item=EXPERIMENT.tables, format=["md", "tex", "json"]),
     log:
         "<logs>/write_tables.log",
@@ -53,16 +50,6 @@ rule write_tables:
         "../scripts/write_tables.py"
 
 
-def figure_files(items):
-    """The files of these figures: pictures first, because they alone belong to Snakemake's own report."""
-    pictures = [f"<results>/figures/{item.name}.png" for item in items]
-    sections = [(item.entry.section, item.name.replace("_", " ")) for item in items]
-    return [
-        *(reported(picture, *section) for picture, section in zip(pictures, sections)),
-        *expand("<results>/figures/{item.name}.{format}", item=items, format=["pdf", "json"]),
-    ]
-
-
 PLOTS = [item for item in EXPERIMENT.figures if not item.entry.images]
 PICTURES = [item for item in EXPERIMENT.figures if item.entry.images]
 
@@ -73,7 +60,8 @@ rule draw_plots:
         **{kind: artifacts(kind) for kind in catalogue.needs(PLOTS)},
         results="<results>/results.csv",
     output:
-        figure_files(PLOTS),
+        [reported(f"<results>/figures/{item.name}.png", item.entry.section, item.name) for item in PLOTS],
+        expand("<results>/figures/{item.name}.{format}", item=PLOTS, format=["pdf", "json"]),
     log:
         "<logs>/draw_plots.log",
     conda:
@@ -93,7 +81,8 @@ use rule draw_plots as draw_pictures with:
         **{kind: artifacts(kind) for kind in catalogue.needs(PICTURES)},
         results="<results>/results.csv",
     output:
-        figure_files(PICTURES),
+        [reported(f"<results>/figures/{item.name}.png", item.entry.section, item.name) for item in PICTURES],
+        expand("<results>/figures/{item.name}.{format}", item=PICTURES, format=["pdf", "json"]),
     log:
         "<logs>/draw_pictures.log",
     params:
