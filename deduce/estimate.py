@@ -12,6 +12,7 @@ card, tables, figures and the page cost nothing; sweeps and comparisons are not 
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -64,7 +65,7 @@ class FinishedRun:
     @classmethod
     def load(cls, folder: str | Path) -> FinishedRun:
         folder = Path(folder)
-        if not (folder / "config.json").is_file():
+        if not os.path.isfile(folder / "config.json"):  # false also if the name is too long
             raise InputError(f"{folder}: has no records of a run; `estimate_from` must name a finished experiment.")
         config = load_json(folder / "config.json")
         return cls(folder, Experiment(config, RUN, config["name"]))

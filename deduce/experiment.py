@@ -5,6 +5,7 @@ It is a function of the config and the mode alone, whatever files exist. Only th
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -62,7 +63,7 @@ class Experiment:
         modes = {key: config[key] for key in ("name", "artifacts", "published")}
         configuration.checked(modes, {"properties": everything["properties"]})
         if config["published"]:
-            if not (folder := Path(config["published"], "_testset_results")).is_dir():
+            if not os.path.isdir(folder := Path(config["published"], "_testset_results")):
                 raise InputError(f"{folder}: no such folder; `published` must name a clone of the authors' repository.")
             published = PUBLISHED | {"sweeps": validation.sweeps(config["published"])}
             if config["judge_published"]:

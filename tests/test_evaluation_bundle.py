@@ -1,5 +1,6 @@
 """A set of artefacts is used only if every byte of it is the one that was sealed."""
 
+import gzip
 import shutil
 import tarfile
 from pathlib import Path
@@ -62,7 +63,9 @@ def test_a_changed_manifest_is_noticed_too(folder, tmp_path):
         Bundle(folder).extract(tmp_path / "copy")
 
 
-@pytest.mark.parametrize("line", ["nonsense", f"{'0' * 64}  ../../escape", f"{'0' * 64}  /etc/passwd"])
+@pytest.mark.parametrize(
+    "line", ["nonsense", f"{'0' * 64}  ../../escape", f"{'0' * 64}  /etc/passwd", f"{'0' * 64}  {'a' * 400}"]
+)
 def test_checksums_of_paths_outside_are_refused(folder, line):
     sums = folder / bundle.SUMS
     sums.write_text(sums.read_text() + line + "\n")
@@ -101,6 +104,14 @@ def test_a_pack_cannot_write_outside(folder, tmp_path):
     with pytest.raises(BundleError, match="escaped"):
         Bundle(pack).extract(tmp_path / "deep" / "copy")
     assert not list(tmp_path.rglob("escaped.npz"))
+
+
+def test_a_pack_that_claims_too_much_takes_no_memory(folder, tmp_path):
+    pack, header = tmp_path / "a.tar.gz", tarfile.TarInfo(bundle.MANIFEST)
+    header.size = 2**40
+    pack.write_bytes(gzip.compress(header.tobuf()))
+    with pytest.raises(BundleError, match="manifest.json claims to hold more than"):
+        Bundle(pack)
 
 
 @pytest.mark.parametrize("name", ["nothing", "empty"])

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from deduce.artifacts import atomic, save_sums, save_text, sha256
+from deduce.artifacts import MOST_BYTES, atomic, save_sums, save_text, sha256
 from deduce.config import checked
 from deduce.errors import InputError
 from deduce.provenance import versions
@@ -75,7 +75,7 @@ class Bundle:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        if not self.path.exists():
+        if not os.path.exists(self.path):  # false also of a name that is too long, unlike Path.exists
             raise BundleError(f"{self.path}: no such folder or file of artefacts")
         self.sums: dict[str, str] = {}
         first: dict[str, bytes] = {}
@@ -115,7 +115,8 @@ class Bundle:
         for number, line in enumerate(text.splitlines(), start=1):
             match = SUM_LINE.fullmatch(line)
             path = PurePosixPath(match[2] if match else "..")
-            if match is None or path.is_absolute() or ".." in path.parts:
+            longest = max((len(part.encode()) for part in path.parts), default=0)  # a file system allows 255 bytes
+            if match is None or path.is_absolute() or ".." in path.parts or longest > 255:
                 raise BundleError(f"{self.path / SUMS}: line {number} is not a SHA-256 and a path inside the folder")
             self.sums[str(path)] = match[1]
         if MANIFEST not in self.sums:
@@ -132,6 +133,8 @@ class Bundle:
         try:
             with tarfile.open(self.path, "r:gz") as archive:
                 for entry in archive:
+                    if entry.size > MOST_BYTES:
+                        raise BundleError(f"{self.path}: {entry.name} claims to hold more than {MOST_BYTES} bytes")
                     if entry.isfile() and (packed := archive.extractfile(entry)):
                         # Reading here catches a damaged archive; an artefact fits into memory.
                         yield str(PurePosixPath(entry.name)), io.BytesIO(packed.read())
