@@ -52,9 +52,14 @@ def terminate(number, frame) -> None:
 def record() -> None:
     usage = resource.getrusage(resource.RUSAGE_SELF)
     log.info("%.1f s of CPU time, at most %.0f MB", usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
-    for path in map(Path, snakemake.output):
-        if path.is_file():
-            artifacts.record(path)
+    try:
+        for path in map(Path, snakemake.output):
+            if path.is_file():
+                artifacts.record(path)
+    except Exception as error:  # a full disk, for instance: Python itself would print it, and end as if all were well
+        crash(type(error), error, error.__traceback__)
+        logging.shutdown()
+        os._exit(1)
 
 
 sys.excepthook = crash

@@ -10,16 +10,19 @@ FILE = os.environ.get("DEDUCE_FAULTS")  # the file to which a run adds; none: no
 
 
 def count(kind: str, what: str, outcome: str, times: int = 1) -> None:
-    """Adds a line: `kind` of fault, `what` it was injected into, and the outcome."""
+    """Adds a line: `kind` of fault, `what` it was injected into, the outcome, and the test that did it."""
     if FILE:
         with Path(FILE).open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            file.write(json.dumps([kind, what, outcome, times]) + "\n")
+            file.write(
+                json.dumps([kind, what, outcome, times, os.environ.get("PYTEST_CURRENT_TEST", "").partition(" ")[0]])
+                + "\n"
+            )
 
 
 def sums(path: Path) -> dict[tuple[str, str, str], int]:
     totals: Counter[tuple[str, str, str]] = Counter()
     for line in path.read_text().splitlines():
-        kind, what, outcome, times = json.loads(line)
+        kind, what, outcome, times, *_ = json.loads(line)
         totals[kind, what, outcome] += times
     return dict(totals)
