@@ -153,10 +153,15 @@ def hurdle(values: np.ndarray):
     return len(on) / len(values), fits[int(np.argmax(p))]
 
 
-def piece_goal(features: np.ndarray, weight: np.ndarray, hurdles: list, alpha: float) -> np.ndarray:
-    """The goal of one image's features; `weight` and `hurdles` are the target's, feature by feature."""
+def piece_goal(features: np.ndarray, weight: np.ndarray, hurdles: list, alpha: float, query=None) -> np.ndarray:
+    """The goal of one image's features; `weight` and `hurdles` are the target's, feature by feature.
+
+    query: the features that tell what is exceptional, if these are not the image's.
+    """
     goal = features.copy()
-    for j, (value, w, (share, fit)) in enumerate(zip(features, weight, hurdles, strict=True)):
+    for j, (value, w, (share, fit)) in enumerate(
+        zip(features if query is None else query, weight, hurdles, strict=True)
+    ):
         if fit is None:
             continue
         low, high = share * fit.cdf(value), share * (1 - fit.cdf(value))

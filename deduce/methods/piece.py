@@ -102,7 +102,12 @@ class GeneratorModels(Models):
     generator: Any = None
     hurdles: Any = None
     latent: Any = None  # (pairs, latent): of each pair's image
-    improbable: Any = None  # (pairs, d) bool: of the real image, where that decides
+    exceptional: Any = None  # (pairs, d) bool: in the real image, where that decides
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Of the classifier's last layer, (classes, d)."""
+        return self.classifier.head.weight.detach().cpu().double().numpy()
 
 
 @dataclass
@@ -170,8 +175,8 @@ class PIECE(Search[GeneratorModels, GoalRows]):
         latent = self.invert(models, once)
         models.hurdles, models.latent = training, latent[of_image.to(latent.device)]
         if self.features_of == "real" and len(images):
-            features = features_of(classifier, images)
-            models.improbable = self.are_improbable(training, features.cpu().numpy(), targets.numpy())
+            features = features_of(classifier, images).cpu().double().numpy()
+            models.exceptional = self.are_exceptional(training, models.weights, features, targets.numpy())
         return search(self, models, images, targets, allow_reached, progress)
 
     def invert(self, models: GeneratorModels, images: Tensor) -> Tensor:
@@ -209,29 +214,32 @@ class PIECE(Search[GeneratorModels, GoalRows]):
         tail = np.minimum(on * below, on * (1 - below))
         return np.where(features > 0, tail, 1 - on) < self.improbable
 
-    def goal(
-        self, hurdles: Hurdles, weights: np.ndarray, features: np.ndarray, targets: np.ndarray, improbable: Any = None
+    def are_exceptional(
+        self, hurdles: Hurdles, weights: np.ndarray, features: np.ndarray, targets: np.ndarray
     ) -> np.ndarray:
-        """The features that the counterfactual should have, (n, d).
+        """Which features, (n, d) bool, are improbable in the target's class, and raise its logit if that is changed.
 
-        weights: (classes, d), of the classifier's last layer. Only exceptional features differ from `features`: those
-        that are improbable, and whose change raises the target's logit.
+        weights: (classes, d), of the classifier's last layer.
         """
-        if improbable is None:
-            improbable = self.are_improbable(hurdles, features, targets)
         on, below, weight = hurdles.on[targets], hurdles.below(features, targets), weights[targets]
         is_on = features > 0
         too_high, too_low = is_on & (on * (1 - below) < self.improbable), is_on & (on * below < self.improbable)
         keep = (~is_on & (weight < 0)) | (too_high & (weight > 0)) | (too_low & (weight < 0))
-        exceptional = improbable & ~keep & (hurdles.family[targets] >= 0)
+        return self.are_improbable(hurdles, features, targets) & ~keep & (hurdles.family[targets] >= 0)
+
+    def goal(self, hurdles: Hurdles, features: np.ndarray, exceptional: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """The features that the counterfactual should have, (n, d): what is expected instead of the exceptional."""
         return np.where(exceptional, hurdles.expected[targets], features)
 
     def start(self, models: GeneratorModels, rows: Rows) -> GoalRows:
         latent = models.latent[rows.index]
         features = models.classifier.features(models.generator(latent))
-        weights, targets = models.classifier.head.weight.cpu().double().numpy(), rows.target.cpu().numpy()
-        improbable = None if models.improbable is None else models.improbable[rows.index.cpu().numpy()]
-        goal = self.goal(models.hurdles, weights, features.cpu().double().numpy(), targets, improbable)
+        generated, targets = features.cpu().double().numpy(), rows.target.cpu().numpy()
+        if models.exceptional is None:
+            exceptional = self.are_exceptional(models.hurdles, models.weights, generated, targets)
+        else:
+            exceptional = models.exceptional[rows.index.cpu().numpy()]
+        goal = self.goal(models.hurdles, generated, exceptional, targets)
         return GoalRows(**adam.beginning(rows, latent), latent=latent, goal=torch.from_numpy(goal).to(features))
 
     def evaluate(self, models: GeneratorModels, rows: GoalRows) -> tuple[Tensor, Tensor]:
