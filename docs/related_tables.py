@@ -1,6 +1,6 @@
 """Writes the tables between the comments `<!-- NAME -->` and `<!-- end -->` of docs/methods.md from a finished run.
 
-snakemake --cores 2 --configfile config/related.yaml -- all uncertainty pertinent_positives appendices
+snakemake --cores 2 all uncertainty pertinent_positives --configfile config/related.yaml
 python docs/related_tables.py results/related
 """
 

@@ -1,15 +1,20 @@
 """The related work's methods in the workflow: one run with all of them, at test scale, beside what is finished."""
 
 import re
+import shlex
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import BIN
 
 from deduce import models
 from deduce.shards import Pairs, Shard
 
 METHODS = ["jsma", "wachter", "schut", "cem", "piece"]
+PAGE = (Path(__file__).parent.parent / "docs/methods.md").read_text()
 
 
 @pytest.mark.workflow
@@ -41,3 +46,22 @@ def test_the_related_work_is_in_every_table(finished, tmp_path):
     assert uncertainty.loc["schut", "entropy_after"] < uncertainty.loc["jsma", "entropy_after"]
     positives = pd.read_csv(results / "tables/pertinent_positives.csv")
     assert len(positives) == len(np.unique(pairs.image)) and positives["share_of_ink"].between(0, 1).all()
+
+
+COMMANDS = {
+    " all ": {*METHODS, "ensemble", "sweep_table", "uncertainty", "pertinent_positives", "write_report"},
+    "test.yaml": {"jsma", "schut", "ensemble", "write_report"},
+    "densities.csv": {"deduce", "sweep_table"},
+}
+
+
+@pytest.mark.workflow
+@pytest.mark.parametrize("part", COMMANDS)
+def test_the_pages_commands_plan_what_they_say(clean_checkout, part):
+    (command,) = (line for line in re.findall(r"^snakemake (.*)", PAGE, re.M) if part in line)
+    words = [BIN / "snakemake", "--dry-run", *shlex.split(command, comments=True)]
+    run = subprocess.run(words, cwd=clean_checkout.root, capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
+    planned = set(re.findall(r"^(?:local)?rule (\w+):", run.stdout, re.M))
+    assert COMMANDS[part] <= planned and planned & set(METHODS) == COMMANDS[part] & set(METHODS)
+    assert "sweep=appendix" not in run.stdout, "the default experiment's sweeps are not this page's"
