@@ -156,6 +156,13 @@ def test_a_repeated_key_is_an_error(tmp_path):
         check_file(tmp_path / "deeper.yaml")
 
 
+def test_the_licence_of_every_pinned_package_is_listed():
+    listed = dict(re.findall(r"^\| (\S+) \| (\S+) \| \S", (ROOT / "docs/licences.md").read_text(), re.M))
+    pinned = dict(re.findall(r"^([\w.-]+)==([^\s;#]+)", (ROOT / "envs/hashes.txt").read_text(), re.M))
+    same = {name.lower().replace("_", "-"): version for name, version in listed.items()}
+    assert {name: same.get(name.lower().replace("_", "-")) for name in pinned} == pinned, "run `make audit`"
+
+
 def test_every_pinned_package_has_hashes_or_a_reason_to_have_none():
     def pins(name):
         return set(re.findall(r"^([\w.-]+==[^\s;#]+)", (ROOT / "envs" / name).read_text(), re.M))
