@@ -7,12 +7,16 @@ from _job import log, snakemake
 
 from deduce import compute, methods, models
 from deduce.datasets import load, root_of
+from deduce.errors import InputError
 from deduce.pairs import is_measured
 from deduce.shards import Pairs
 from deduce.variants import base
 
 inputs, params, seed = snakemake.input, snakemake.params, snakemake.wildcards.seed
 method = methods.by_name(base(snakemake.wildcards.method))(**params.settings)
+for need in method.needs:
+    if (name := "data" if need == "training" else need) not in dict(inputs.items()):
+        raise InputError(f"{method.display_name} needs {need}, so its rule needs the input '{name}'.")
 pairs = Pairs.load(inputs.pairs)
 roles = ["classifier", *(name for name in method.needs if name != "training")]
 roles += ["confirming"] * ("confirming" in params.models)  # only if the setting `confirm_by` names a classifier

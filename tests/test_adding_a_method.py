@@ -103,6 +103,18 @@ def test_a_method_that_misbehaves_stops_the_tables_and_nobody_else(checkout, lin
 
 
 @pytest.mark.workflow
+def test_an_input_that_a_class_needs_and_its_rule_lacks_is_named(checkout):
+    follow(checkout, LIBRARY)
+    name = name_of(LIBRARY)
+    path, line = checkout.root / f"deduce/methods/{name}.py", '    display_name = "Gradient sign"\n'
+    assert line in path.read_text()
+    path.write_text(path.read_text().replace(line, line + '    needs = ("training",)\n'))
+    run = checkout.snakemake(f"results/test/counterfactuals/{name}/1.npz")
+    assert run.returncode != 0
+    assert "Gradient sign needs training, so its rule needs the input 'data'." in run.stdout
+
+
+@pytest.mark.workflow
 def test_a_method_needs_neither_a_section_nor_a_classifier(clean_checkout, tmp_path):
     checkout = clean_checkout.copy(tmp_path / "repository")
     folder = checkout.root / "tests/slurm/faulty"
