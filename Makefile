@@ -10,7 +10,7 @@ WORKERS = $(if $(filter all,$(CORES)),auto,$(CORES))
 NAME = $(shell sed -n 's/^name: *\([^ #]*\).*/\1/p' $(CONFIG))
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-faults test-slurm audit update lint bench alibi slurm format docs clean
+.PHONY: help install run test test-faults test-slurm audit update lint bench alibi slurm generic format docs clean
 
 help: ## list all targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -36,7 +36,7 @@ test-faults: install ## kill, damage, fill disks and fuzz by the hundred (half a
 	$(BIN)/pip install --quiet --disable-pip-version-check -r envs/faults.txt -c envs/constraints.txt
 	$(BIN)/python tests/faults/report.py --numprocesses $(WORKERS) --dist worksteal
 
-test-slurm: slurm ## run the workflow on a real SLURM cluster on this machine (Debian, as root)
+test-slurm: slurm generic ## run the workflow on a real SLURM cluster on this machine (Debian, as root)
 	$(BIN)/pytest -m slurm
 
 bench: install ## measure speed and memory (results/benchmarks/*.json), and write docs/speed.md
@@ -49,6 +49,9 @@ alibi: install ## install alibi, the reference for VLK, into a separate environm
 
 slurm: install ## install Snakemake's SLURM plugin into .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -r envs/slurm.txt -c envs/constraints.txt
+
+generic: install ## install Snakemake's plugins for other schedulers, and for files in a storage, into .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -r envs/generic.txt -c envs/constraints.txt
 
 lint: install ## run ruff, mypy, snakefmt and snakemake --lint
 	$(BIN)/ruff check .

@@ -30,7 +30,7 @@ def page() -> str:
     for name in names:
         try:
             package = metadata.metadata(name)
-        except metadata.PackageNotFoundError:  # of slurm.txt or faults.txt
+        except metadata.PackageNotFoundError:  # of slurm.txt, generic.txt or faults.txt
             continue
         text = licence(package).replace("|", "\\|")
         lines.append(f"| {package['Name']} | {package['Version'].partition('+')[0]} | {text} |")

@@ -1,7 +1,7 @@
 """`make update`: pins the newest versions of all packages that work together, and the hashes of their files.
 
-The direct dependencies are in core.txt, develop.txt, slurm.txt and faults.txt; their versions are replaced.
-constraints.txt gets the versions of everything that these install, and hashes.txt the SHA-256 of the files.
+The direct dependencies are in core.txt, develop.txt, slurm.txt, generic.txt and faults.txt; their versions are
+replaced. constraints.txt gets the versions of everything that these install, and hashes.txt the SHA-256 of the files.
 `python envs/update.py hashes` leaves the versions alone. alibi.txt is not touched: alibi dictates its versions.
 """
 
@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-DIRECT = [FOLDER / f"{name}.txt" for name in ("core", "develop", "slurm", "faults")]
+DIRECT = [FOLDER / f"{name}.txt" for name in ("core", "develop", "slurm", "generic", "faults")]
 OPTIONAL = DIRECT[2:]  # which `make install` does not install
 CONSTRAINTS, HASHES = FOLDER / "constraints.txt", FOLDER / "hashes.txt"
 INDEX = "https://pypi.org/simple"
@@ -70,7 +70,7 @@ def write_hashes() -> None:
         found = dict(zip(chosen, pool.map(hashes, chosen, chosen.values()), strict=True))
     lines = [
         "# Written by envs/update.py: the SHA-256 of the packages of constraints.txt. `make install` takes no others.",
-        "# Without torch and torchvision, whose versions have several builds, and without slurm.txt and faults.txt.",
+        "# Without torch and torchvision (several builds), and without slurm.txt, generic.txt and faults.txt.",
     ]
     for name, version in chosen.items():
         if not found[name]:

@@ -4,7 +4,7 @@
     python tests/slurm/cluster.py bash                   # look around: sinfo, squeue, snakemake --profile slurm
     python tests/slurm/cluster.py sinfo                  # or any other command
 
-Debian's slurm-wlm and munge are enough: no systemd, no database, no accounting, nothing outside of a temporary folder,
+Debian's packages are enough: no systemd, no database, no accounting, nothing outside of a temporary folder,
 and listeners on 127.0.0.1 only. The daemons are children of this process in the foreground, and ask the kernel for a
 signal should it die: they end with it, whatever ends it.
 """
@@ -24,17 +24,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-PACKAGES = ["slurm-wlm", "munge"]
+PACKAGES = ["slurm-wlm", "munge", "rsync"]
 NODES = ("n1", "n2", "g1")
 PORT = 26817  # of the controller; the nodes have the next ones
 
 # The stand-in devices are schedulable and give jobs their CUDA_VISIBLE_DEVICES, which a CPU build of torch ignores.
 GRES = "NodeName=g1 Name=gpu File=/dev/zero\nNodeName=g1 Name=gpu File=/dev/null\n"
 
-# Few CPUs: the real machine runs at most four jobs at once. MinJobAge lets squeue answer for jobs that have ended.
+# Few CPUs: the real machine runs at most four jobs at once. MinJobAge lets squeue answer for jobs that have ended. Jobs
+# that use more memory than they asked for are killed; a node is lost when it has been silent for SlurmdTimeout.
 CONFIGURATION = """\
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
@@ -62,11 +63,14 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 SchedulerType=sched/backfill
 SchedulerParameters=sched_interval=2,bf_interval=2,batch_sched_delay=0
-JobAcctGatherType=jobacct_gather/none
+JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=task=1
+JobAcctGatherParams=OverMemoryKill
 AccountingStorageType=accounting_storage/none
 JobCompType=jobcomp/filetxt
 JobCompLoc={folder}/log/jobs.log
 MinJobAge=900
+SlurmdTimeout={patience}
 KillWait=2
 SlurmdParameters=config_overrides
 GresTypes=gpu
@@ -88,6 +92,7 @@ echo "$SLURM_JOB_ID,$SLURM_STEP_ID,$SLURMD_NODENAME,$CUDA_VISIBLE_DEVICES" >> {f
 @dataclass
 class Cluster:
     folder: Path
+    daemons: dict[str, subprocess.Popen] = field(default_factory=dict)  # munged, slurmctld, and each node's slurmd
 
     @property
     def environment(self) -> dict[str, str]:
@@ -114,39 +119,84 @@ class Cluster:
         with (self.folder / "log" / "tasks.csv").open() as file:
             return list(csv.DictReader(file, fieldnames=["job", "step", "node", "devices"]))
 
+    def job_processes(self, node: str) -> dict[int, list[str]]:
+        """The processes of the jobs on a node, with their command lines."""
+        found = {}
+        for process in processes(self.folder):
+            with contextlib.suppress(OSError):
+                if f"SLURMD_NODENAME={node}".encode() in Path(f"/proc/{process}/environ").read_bytes().split(b"\0"):
+                    found[process] = Path(f"/proc/{process}/cmdline").read_text().split("\0")
+        return found
+
+    def start(self, daemon: str) -> None:
+        configuration = f"{self.folder}/slurm.conf"
+        if daemon == "munged":
+            command = [daemon, "--foreground", f"--key-file={self.folder}/munge.key"]
+            command += [f"--socket={self.folder}/munge.sock"]
+            command += [f"--{kind}-file={self.folder}/munge.{kind}" for kind in ("pid", "log", "seed")]
+        elif daemon == "slurmctld":
+            command = [daemon, "-D", "-f", configuration]
+        else:
+            command = ["slurmd", "-D", "-f", configuration, "-N", daemon]
+        with (self.folder / "log" / f"{command[0]}.out").open("a") as output:
+            self.daemons[daemon] = subprocess.Popen(
+                [str(shutil.which(command[0], path=daemon_path())), *command[1:]],
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,  # Ctrl-C is for the tests; the daemons are still needed to cancel jobs
+                preexec_fn=die_with_parent,
+            )
+
+    def stop(self, daemon: str) -> None:
+        """End a daemon as `systemctl stop` does; running jobs continue."""
+        self.daemons[daemon].terminate()
+        self.daemons[daemon].wait()
+
+    def cut_power(self, node: str) -> None:
+        """End a node at once, with all processes of its jobs."""
+        self.daemons[node].kill()
+        self.daemons[node].wait()
+        while doomed := [*self.job_processes(node)]:
+            parents = {parent for process in doomed if process_name(parent := parent_of(process)) == "slurmstepd"}
+            for process in [*parents, *doomed]:  # a slurmstepd has no environment by which it would be found
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+
 
 @contextlib.contextmanager
-def cluster(port: int = PORT) -> Iterator[Cluster]:
-    """A cluster whose nodes are idle, and of which nothing is left afterwards. It waits for another on these ports."""
+def cluster(port: int = PORT, patience: int = 300) -> Iterator[Cluster]:
+    """A cluster whose nodes are idle, and of which nothing is left afterwards. It waits for another on these ports.
+
+    patience: the seconds after which a silent node is lost.
+    """
     install()
     with Path(tempfile.gettempdir(), f"deduce-slurm-{port}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with started(port) as running:
+        with started(port, patience) as running:
             yield running
 
 
 @contextlib.contextmanager
-def started(port: int) -> Iterator[Cluster]:
+def started(port: int, patience: int) -> Iterator[Cluster]:
     folder = Path(tempfile.mkdtemp(prefix="slurm-"))  # a short path: the name of a socket has at most 107 characters
     running = Cluster(folder)
-    daemons: list[subprocess.Popen] = []
     try:
-        write_configuration(folder, port)
-        munge = ["--foreground", f"--key-file={folder}/munge.key", f"--socket={folder}/munge.sock"]
-        munge += [f"--{kind}-file={folder}/munge.{kind}" for kind in ("pid", "log", "seed")]
-        daemons.append(start(running, "munged", *munge))
+        write_configuration(folder, port, patience)
+        running.start("munged")
         wait_for((folder / "munge.sock").exists, "munged did not start", folder)
-        daemons.append(start(running, "slurmctld", "-D", "-f", f"{folder}/slurm.conf"))
-        daemons += [start(running, "slurmd", "-D", "-f", f"{folder}/slurm.conf", "-N", node) for node in NODES]
+        for daemon in ("slurmctld", *NODES):
+            running.start(daemon)
         wait_for(lambda: idle_nodes(running) == set(NODES), "the nodes did not become idle", folder)
         yield running
     finally:
         with contextlib.suppress(Exception):
             running.run("scancel", "--user", getpass.getuser())
             wait_for(lambda: not running.run("squeue", "--noheader"), "jobs did not end", folder, seconds=10)
-        for daemon in reversed(daemons):
+        for daemon in reversed(running.daemons.values()):
             daemon.terminate()
-        for daemon in daemons:
+        for daemon in running.daemons.values():
             with contextlib.suppress(subprocess.TimeoutExpired):
                 daemon.wait(10)
         for process in processes(folder):
@@ -156,7 +206,7 @@ def started(port: int) -> Iterator[Cluster]:
 
 
 def install() -> None:
-    if shutil.which("slurmctld", path=daemon_path()) and shutil.which("munged", path=daemon_path()):
+    if all(shutil.which(program, path=daemon_path()) for program in ("slurmctld", "munged", "rsync")):
         return
     if os.geteuid() or not shutil.which("apt-get"):
         sys.exit(f"SLURM is not installed: apt-get install {' '.join(PACKAGES)}")
@@ -170,10 +220,11 @@ def daemon_path() -> str:
     return f"{os.environ['PATH']}{os.pathsep}/usr/sbin"
 
 
-def write_configuration(folder: Path, port: int) -> None:
+def write_configuration(folder: Path, port: int, patience: int) -> None:
     for name in ("state", "spool", "log", "bin"):
         (folder / name).mkdir()
     names = {"folder": folder, "host": socket.gethostname().split(".")[0], "user": getpass.getuser(), "port": port}
+    names["patience"] = patience
     names |= {f"port_{node}": port + number for number, node in enumerate(NODES, start=1)}
     (folder / "slurm.conf").write_text(CONFIGURATION.format(**names))
     (folder / "gres.conf").write_text(GRES)
@@ -185,21 +236,9 @@ def write_configuration(folder: Path, port: int) -> None:
         (folder / "bin" / name).chmod(0o755)
 
 
-def start(running: Cluster, daemon: str, *arguments: str) -> subprocess.Popen:
-    def die_with_parent() -> None:
-        set_parent_death_signal = 1  # PR_SET_PDEATHSIG of linux/prctl.h
-        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGTERM)
-
-    with (running.folder / "log" / f"{daemon}.out").open("a") as output:
-        return subprocess.Popen(
-            [str(shutil.which(daemon, path=daemon_path())), *arguments],
-            env=running.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,  # Ctrl-C is for the tests; the daemons are still needed to cancel jobs
-            preexec_fn=die_with_parent,
-        )
+def die_with_parent() -> None:
+    set_parent_death_signal = 1  # PR_SET_PDEATHSIG of linux/prctl.h
+    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGTERM)
 
 
 def idle_nodes(running: Cluster) -> set[str]:
@@ -219,7 +258,7 @@ def wait_for(condition, complaint: str, folder: Path, seconds: float = 30) -> No
 
 def processes(folder: Path) -> list[int]:
     """Every process that belongs to the cluster in this folder: its daemons, its job steps and their children."""
-    assert folder.is_absolute(), folder  # callers kill what this returns
+    assert folder.is_absolute() and folder.name.startswith("slurm-"), folder  # callers kill what this returns
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -227,6 +266,20 @@ def processes(folder: Path) -> list[int]:
             if str(folder).encode() in traces and int(process.name) != os.getpid():
                 found.append(int(process.name))
     return found
+
+
+def process_name(process: int) -> str:
+    try:
+        return Path(f"/proc/{process}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+def parent_of(process: int) -> int:
+    try:
+        return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
 
 
 if __name__ == "__main__":

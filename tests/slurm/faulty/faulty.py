@@ -1,4 +1,4 @@
-"""Rule `faulty`: answers at once, but `faults/{seed}-{part}` may say `fail` or `hang`: once, or `always`."""
+"""Rule `faulty`: answers at once, but `faults/{seed}-{part}` may say `fail`, `hang` or `bloat`: once, or `always`."""
 
 from _job import log, snakemake
 
@@ -18,6 +18,9 @@ if "fail" in kind:
 if "hang" in kind:
     log.info("hanging")
     time.sleep(600)
+if "bloat" in kind:
+    ballast = np.ones((600, 1024, 128))  # 600 MB: more than the first attempt asks for
+    time.sleep(10)
 
 pairs = Pairs.load(snakemake.input.pairs)
 nothing = np.zeros(len(pairs))

@@ -15,8 +15,8 @@ rule faulty:
         "../../envs/core.yaml"
     threads: 1
     resources:
-        mem_mb=grows(300),
-        runtime=grows(1),
+        mem_mb=grows(500),
+        runtime=lambda wildcards, attempt: attempt * (1 if (wildcards.seed, wildcards.part) == ("1", "002") else 10),
         gpu=GPU,
     script:
         "../../scripts/faulty.py"

@@ -1,0 +1,3 @@
+#!/bin/sh
+# cancel.sh ID…: cancels jobs
+exec scancel "$@"
