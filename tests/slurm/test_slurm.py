@@ -327,6 +327,29 @@ def test_a_run_that_was_killed_starts_again_and_waits_for_its_jobs(slurm, incomp
     assert all(states in (["COMPLETED"], ["FAILED", "COMPLETED"]) for states in ended.values()), ended
 
 
+# --- another scheduler: the profile that needs three commands only
+
+
+def test_any_scheduler_with_commands_to_submit_query_and_cancel(slurm, incomplete):
+    interrupted = Run(slurm, incomplete.root, *ANSWERS, profile="generic")
+    wait_for_scripts(slurm, interrupted, "g1")
+    interrupted.process.send_signal(signal.SIGINT)
+    assert interrupted.returncode != 0
+    wait_for(lambda: not slurm.run("squeue", "--noheader"), "not cancelled", slurm.folder, seconds=300)
+    assert {job["JobState"] for job in slurm.jobs()} == {"CANCELLED"}
+
+    before = len(slurm.jobs())
+    run = Run(slurm, incomplete.root, *ANSWERS, profile="generic")
+    wait_for_scripts(slurm, run, "g1")
+    slurm.run("scancel", slurm.run("squeue", "--noheader", "--states=RUNNING", "--format=%i").split()[0])
+    assert_whole(incomplete, run)
+    jobs = slurm.jobs()[before:]
+    assert sorted(job["JobState"] for job in jobs) == ["CANCELLED", *["COMPLETED"] * 4]
+    assert sorted(job["Name"] for job in jobs if job["JobState"] == "COMPLETED") == ["deduce"] * 2 + ["jsma"] * 2
+    assert {job["Partition"] for job in jobs} == {"gpu"}
+    assert sum("mem=8000M" in job["Tres"] for job in jobs) == 1, "it came back with more"
+
+
 def test_without_shared_results_files_are_in_a_storage(slurm, checkout, finished, tmp_path):
     answer, store = "results/test/counterfactuals/jsma/1.npz", tmp_path / "store"
     storage = ["--default-storage-provider", "fs", "--default-storage-prefix", str(store)]
