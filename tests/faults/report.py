@@ -1,8 +1,10 @@
 """`make test-faults`: runs every test of this folder, and writes docs/reliability.md from what they counted.
 
-The arguments go to pytest.
+The arguments go to pytest. With `--last-failed`, what the last run counted stays, but for the tests that failed in it:
+only these run again, after they or what they test was mended.
 """
 
+import json
 import os
 import resource
 import subprocess
@@ -14,7 +16,8 @@ from pathlib import Path
 from tally import sums
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE, COUNTS = ROOT / "docs/reliability.md", ROOT / "results/faults.jsonl"
+PAGE, COUNTS, PARTS = ROOT / "docs/reliability.md", ROOT / "results/faults.jsonl", ROOT / "results/faults_parts.json"
+FAILED = ROOT / ".pytest_cache/v/cache/lastfailed"
 HEAD = """# Reliability: what was injected, and what came of it
 
 `make test-faults` injects the faults below into real runs at test scale, and writes this page. `make test` includes a
@@ -82,11 +85,22 @@ def injected(kind: str, outcome: str) -> bool:
     return outcome != "not compared" and (kind != "kills" or outcome.startswith("SIG"))
 
 
-def page(path: Path, seconds: float, processor_seconds: float) -> str:
+def about(parts: list[dict[str, float]]) -> str:
+    """What the run took, in one part or in several."""
+    minutes, busy = (round(sum(part[key] for part in parts) / 60) for key in ("seconds", "processor_seconds"))
+    load = max(part["load"] for part in parts)
+    text = f"The run that wrote this page took {minutes} minutes on a machine with {os.cpu_count()} cores, and {busy} "
+    text += "minutes of processor time."
+    if load > 2 * (os.cpu_count() or 1):
+        text += f" The machine had other work, too: its load was up to {load:.0f}."
+    if len(parts) > 1:
+        text += f" It had {len(parts)} parts: what failed in one was mended, and run again in the next."
+    return text
+
+
+def page(path: Path, parts_of_run: list[dict[str, float]]) -> str:
     totals = sums(path)
-    minutes, busy = round(seconds / 60), round(processor_seconds / 60)
-    about = f"The run that wrote this page took {minutes} minutes on a machine with {os.cpu_count()} cores"
-    parts = [f"{HEAD}\n{about}, and {busy} minutes of processor time.\n"]
+    parts = [f"{HEAD}\n{about(parts_of_run)}\n"]
     for kind, title in TITLES.items():
         rows = {(what, outcome): times for (each, what, outcome), times in totals.items() if each == kind}
         total = sum(times for (_, outcome), times in rows.items() if injected(kind, outcome))
@@ -97,16 +111,32 @@ def page(path: Path, seconds: float, processor_seconds: float) -> str:
     return "\n".join(parts)
 
 
+def begin(again: bool) -> None:
+    """Forget what the last run counted, or only what its failed tests counted."""
+    if not again:
+        COUNTS.unlink(missing_ok=True)
+        PARTS.unlink(missing_ok=True)
+    elif COUNTS.exists() and FAILED.exists():
+        failed = json.loads(FAILED.read_text())
+        lines = COUNTS.read_text().splitlines(keepends=True)
+        COUNTS.write_text("".join(line for line in lines if json.loads(line)[-1] not in failed))
+
+
 def main(*arguments: str) -> None:
-    COUNTS.unlink(missing_ok=True)
+    begin("--last-failed" in arguments)
     started = time.monotonic()
-    tests = [sys.executable, "-m", "pytest", "-m", "not slurm", *arguments, str(Path(__file__).parent)]
+    pytest = [sys.executable, "-m", "pytest", "-m", "not slurm", "--last-failed-no-failures=none"]
+    tests = [*pytest, *arguments, str(Path(__file__).parent)]
     environment = os.environ | {"DEDUCE_FAULTS": str(COUNTS), "OMP_NUM_THREADS": "1"}
-    if status := subprocess.run(tests, cwd=ROOT, env=environment).returncode:
-        sys.exit(status)
+    status = subprocess.run(tests, cwd=ROOT, env=environment).returncode
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    text = page(COUNTS, time.monotonic() - started, usage.ru_utime + usage.ru_stime)
-    PAGE.write_text(text, encoding="utf-8")
+    part = {"seconds": time.monotonic() - started, "processor_seconds": usage.ru_utime + usage.ru_stime}
+    parts = json.loads(PARTS.read_text()) if PARTS.exists() else []
+    parts.append(part | {"load": os.getloadavg()[2]})  # of the last 15 minutes
+    PARTS.write_text(json.dumps(parts))
+    if status:
+        sys.exit(status)
+    PAGE.write_text(page(COUNTS, parts), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ def count(kind: str, what: str, outcome: str, times: int = 1) -> None:
         with Path(FILE).open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.write(
-                json.dumps([kind, what, outcome, times, os.environ.get("PYTEST_CURRENT_TEST", "").partition(" ")[0]])
+                json.dumps([kind, what, outcome, times, os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]])
                 + "\n"
             )
 
