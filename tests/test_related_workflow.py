@@ -31,7 +31,7 @@ def test_the_related_work_is_in_every_table(finished, tmp_path):
     frame, pairs = pd.read_csv(results / "results.csv"), Pairs.load(results / "pairs/1.npz")
     assert frame.groupby("method").size().to_dict() == dict.fromkeys(METHODS, len(pairs))
     found = frame[frame["found"]]
-    assert {"jsma", "schut", "cem"} <= set(found["method"])
+    assert {"jsma", "wachter", "schut", "cem"} <= set(found["method"])
     assert found[["agan", "im1", "im2", "log_density"]].notna().all(axis=None)
 
     added = Shard.load(results / "counterfactuals/cem/1.npz")
