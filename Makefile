@@ -1,24 +1,31 @@
-# `make help` lists the targets. CORES=, CONFIG=, MARKERS=, PYTHON= and SNAKEMAKE_ARGS= can be set on the command line.
+# `make help` lists the targets. CORES=, CONFIG=, ARTIFACTS=, MARKERS=, PYTHON= and SNAKEMAKE_ARGS= can be set on the command
+# line.
 
 PYTHON ?= python3
 CORES ?= all
 CONFIG ?= config.yaml
+ARTIFACTS ?= results/reference.zip
+OLD_PYTHON := Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11
 MARKERS ?= not slurm and not faults
 SNAKEMAKE_ARGS ?=
 BIN := .venv/bin
+TABLES := .venv-tables
+# Tables of stored artefacts go to a folder with the name of the file; of a run's own folder, beside it.
+STORED = $(notdir $(basename $(ARTIFACTS:.tar.gz=.zip)))
+STORED_NAME = $(STORED)$(if $(wildcard results/$(STORED)/shards),-artifacts)
 WORKERS = $(if $(filter all,$(CORES)),auto,$(CORES))
 NAME = $(shell sed -n 's/^name: *\([^ #]*\).*/\1/p' $(CONFIG))
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-faults test-slurm audit update lint bench alibi slurm generic format docs clean
+.PHONY: help install run tables test test-faults test-slurm audit update lint bench alibi slurm generic format docs clean
 
 help: ## list all targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 install: .venv/.installed ## create .venv with pinned dependencies if it is absent or out of date
 
-.venv/.installed: envs/core.txt envs/develop.txt envs/constraints.txt envs/hashes.txt pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11"; exit 1; }
+.venv/.installed: envs/evaluation.txt envs/core.txt envs/develop.txt envs/constraints.txt envs/hashes.txt envs/hashes-evaluation.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(OLD_PYTHON)"; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r envs/hashes.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -r envs/core.txt -r envs/develop.txt -c envs/constraints.txt
@@ -28,6 +35,19 @@ install: .venv/.installed ## create .venv with pinned dependencies if it is abse
 run: install ## run the workflow (CONFIG=config.yaml) and print the path of the report
 	@$(BIN)/snakemake $(SNAKEMAKE_ARGS) --cores $(CORES) --configfile $(CONFIG)
 	@echo "Done. Look at: results/$(NAME)/report.html"
+
+tables: $(ARTIFACTS) $(TABLES)/.installed ## make tables, figures and the page from stored artefacts (ARTIFACTS=FILE), without torch
+	@$(TABLES)/bin/snakemake $(SNAKEMAKE_ARGS) --cores $(CORES) tables figures report --config artifacts=$(ARTIFACTS) name=$(STORED_NAME)
+	@echo "Done. Look at: results/$(STORED_NAME)/report.html"
+
+$(ARTIFACTS):
+	@echo "$@: no such file or folder. Name stored artefacts, such as an archive of a run: make tables ARTIFACTS=FILE"; exit 1
+
+$(TABLES)/.installed: envs/hashes-evaluation.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(OLD_PYTHON)"; exit 1; }
+	$(PYTHON) -m venv $(TABLES)
+	$(TABLES)/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
+	@touch $@
 
 test: install lint ## run the linters, the unit tests and the workflow tests
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses $(WORKERS) -m "$(MARKERS)"
@@ -75,4 +95,4 @@ docs: install ## write the reference pages of the configuration and of the table
 	$(BIN)/python docs/reference_pages.py
 
 clean: ## remove the environment and the caches, but keep the results
-	rm -rf .venv .snakemake .pytest_cache .ruff_cache .mypy_cache
+	rm -rf .venv $(TABLES) .snakemake .pytest_cache .ruff_cache .mypy_cache

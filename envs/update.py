@@ -1,7 +1,8 @@
 """`make update`: pins the newest versions of all packages that work together, and the hashes of their files.
 
-The direct dependencies are in core.txt, develop.txt, slurm.txt, generic.txt and faults.txt; their versions are
-replaced. constraints.txt gets the versions of everything that these install, and hashes.txt the SHA-256 of the files.
+The direct dependencies are in the files of `DIRECT`; their versions are replaced. constraints.txt gets the versions of
+everything that these install, and hashes.txt the SHA-256 of the files; those of evaluation.txt alone are in
+hashes-evaluation.txt.
 `python envs/update.py hashes` leaves the versions alone. alibi.txt is not touched: alibi dictates its versions.
 """
 
@@ -16,9 +17,20 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-DIRECT = [FOLDER / f"{name}.txt" for name in ("core", "develop", "slurm", "generic", "faults")]
-OPTIONAL = DIRECT[2:]  # which `make install` does not install
+DIRECT = [FOLDER / f"{name}.txt" for name in ("evaluation", "core", "develop", "slurm", "generic", "faults")]
+OPTIONAL = DIRECT[3:]  # which `make install` does not install
 CONSTRAINTS, HASHES = FOLDER / "constraints.txt", FOLDER / "hashes.txt"
+EVALUATION_HASHES = FOLDER / "hashes-evaluation.txt"
+HEADERS = {
+    EVALUATION_HASHES: """\
+# Written by envs/update.py: the SHA-256 of what evaluation.txt installs. `make tables` takes no other packages.
+""",
+    HASHES: """\
+# Written by envs/update.py: the SHA-256 of the packages of constraints.txt. `make install` takes no others.
+# Without torch and torchvision (several builds), and without slurm.txt, generic.txt and faults.txt.
+-r hashes-evaluation.txt
+""",
+}
 INDEX = "https://pypi.org/simple"
 PIN = re.compile(r"^((?: *- )?)([A-Za-z0-9._-]+)==([^\s#]+)", re.MULTILINE)
 # One version of these has several builds (CPU, CUDA), with other files and other dependencies on each platform.
@@ -30,14 +42,18 @@ def pins(path: Path) -> dict[str, str]:
     return {name: version for _, name, version in PIN.findall(path.read_text())}
 
 
-def newest() -> dict[str, str]:
-    """The versions that pip chooses if nothing is pinned."""
-    names = [name for path in DIRECT for name in pins(path)]
+def chosen(*requirements: str) -> dict[str, str]:
+    """The versions of everything that pip would install for these requirements."""
     with tempfile.NamedTemporaryFile(suffix=".json") as report:
         options = ["--quiet", "--dry-run", "--ignore-installed", "--report", report.name]
-        subprocess.run([sys.executable, "-m", "pip", "install", *options, *names], check=True)
-        chosen = [item["metadata"] for item in json.load(report)["install"]]
-    return {item["name"]: item["version"].partition("+")[0] for item in chosen}
+        subprocess.run([sys.executable, "-m", "pip", "install", *options, *requirements], check=True)
+        packages = [item["metadata"] for item in json.load(report)["install"]]
+    return {item["name"]: item["version"].partition("+")[0] for item in packages}
+
+
+def newest() -> dict[str, str]:
+    """The versions that pip chooses if nothing is pinned."""
+    return chosen(*(name for path in DIRECT for name in pins(path)))
 
 
 def replace(path: Path, versions: dict[str, str]) -> None:
@@ -65,18 +81,18 @@ def hashes(name: str, version: str) -> list[str]:
 
 def write_hashes() -> None:
     left_out = BUILDS | {name for path in OPTIONAL for name in pins(path)}
-    chosen = {name: version for name, version in pins(CONSTRAINTS).items() if name not in left_out}
+    versions = {name: version for name, version in pins(CONSTRAINTS).items() if name not in left_out}
     with ThreadPoolExecutor(8) as pool:
-        found = dict(zip(chosen, pool.map(hashes, chosen, chosen.values()), strict=True))
-    lines = [
-        "# Written by envs/update.py: the SHA-256 of the packages of constraints.txt. `make install` takes no others.",
-        "# Without torch and torchvision (several builds), and without slurm.txt, generic.txt and faults.txt.",
-    ]
-    for name, version in chosen.items():
+        found = dict(zip(versions, pool.map(hashes, versions, versions.values()), strict=True))
+    evaluation = chosen("-r", str(DIRECT[0]), "-c", str(CONSTRAINTS))
+    written = dict(HEADERS)
+    for name, version in versions.items():
         if not found[name]:
             sys.exit(f"{name}=={version}: the index has no file of it")
-        lines.append(" \\\n    ".join([f"{name}=={version}", *(f"--hash=sha256:{digest}" for digest in found[name])]))
-    HASHES.write_text("\n".join(lines) + "\n")
+        pinned = [f"{name}=={version}", *(f"--hash=sha256:{digest}" for digest in found[name])]
+        written[EVALUATION_HASHES if name in evaluation else HASHES] += " \\\n    ".join(pinned) + "\n"
+    for path, text in written.items():
+        path.write_text(text)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-# The archive: the artefacts of a finished run with their checksums, packed into one file.
+# The archive: the artefacts of a finished run with their checksums, packed into one file. The target makes a .tar.gz; the
+# same name with .zip is made, too.
 
 if EXPERIMENT.mode in (RUN, PUBLICATION):
 
@@ -31,9 +32,11 @@ rule pack:
         manifest="<artifacts>/manifest.json",
         files=artifacts(*EXPERIMENT.artifacts),
     output:
-        f"<results>/archive/{EXPERIMENT.name}.tar.gz",
+        f"<results>/archive/{EXPERIMENT.name}.{{format}}",
+    wildcard_constraints:
+        format=r"zip|tar\.gz",
     log:
-        "<logs>/pack.log",
+        "<logs>/pack-{format}.log",
     conda:
         "../envs/core.yaml"
     params:
@@ -45,4 +48,4 @@ rule pack:
 rule archive:
     """One file from which anyone can make the tables and figures again: `--config artifacts=FILE`."""
     input:
-        rules.pack.output,
+        f"<results>/archive/{EXPERIMENT.name}.tar.gz",

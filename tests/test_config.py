@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+import tables_environment
 import yaml
 from reference_pages import catalogue, configuration
 
@@ -134,10 +135,11 @@ def test_conda_and_pip_agree_on_versions():
 
     core = pins((ROOT / "envs" / "core.txt").read_text().splitlines())
     conda = yaml.safe_load((ROOT / "envs" / "core.yaml").read_text())["dependencies"][-1]["pip"]
-    assert set(conda) <= core
+    evaluation = pins((ROOT / "envs" / "evaluation.txt").read_text().splitlines())
     constraints = pins((ROOT / "envs" / "constraints.txt").read_text().splitlines())
     develop = pins((ROOT / "envs" / "develop.txt").read_text().splitlines())
-    assert {pin.lower() for pin in core | develop} <= {pin.lower() for pin in constraints}
+    assert set(conda) <= core | evaluation
+    assert {pin.lower() for pin in core | evaluation | develop} <= {pin.lower() for pin in constraints}
 
 
 def test_lists_and_sections_of_the_command_line_hold_numbers():
@@ -158,7 +160,8 @@ def test_a_repeated_key_is_an_error(tmp_path):
 
 def test_the_licence_of_every_pinned_package_is_listed():
     listed = dict(re.findall(r"^\| (\S+) \| (\S+) \| \S", (ROOT / "docs/licences.md").read_text(), re.M))
-    pinned = dict(re.findall(r"^([\w.-]+)==([^\s;#]+)", (ROOT / "envs/hashes.txt").read_text(), re.M))
+    hashes = "".join((ROOT / "envs" / name).read_text() for name in ("hashes.txt", "hashes-evaluation.txt"))
+    pinned = dict(re.findall(r"^([\w.-]+)==([^\s;#]+)", hashes, re.M))
     same = {name.lower().replace("_", "-"): version for name, version in listed.items()}
     assert {name: same.get(name.lower().replace("_", "-")) for name in pinned} == pinned, "run `make audit`"
 
@@ -169,6 +172,10 @@ def test_every_pinned_package_has_hashes_or_a_reason_to_have_none():
 
     without = pins("slurm.txt") | pins("generic.txt") | pins("faults.txt")
     without |= {pin for pin in pins("core.txt") if pin.startswith("torch")}
-    assert pins("hashes.txt") == pins("constraints.txt") - without, "run `python envs/update.py hashes`"
-    text = (ROOT / "envs/hashes.txt").read_text()
-    assert len(re.findall(r"==\S+ \\\n    --hash=sha256:[0-9a-f]{64}", text)) == len(pins("hashes.txt"))
+    evaluation = pins("hashes-evaluation.txt")
+    assert pins("hashes.txt") | evaluation == pins("constraints.txt") - without, "run `python envs/update.py hashes`"
+    names = {tables_environment.normalised(pin.partition("==")[0]) for pin in evaluation}
+    assert set(tables_environment.installed(tables_environment.pinned("evaluation.txt"))) <= names
+    for name in ("hashes.txt", "hashes-evaluation.txt"):
+        text = (ROOT / "envs" / name).read_text()
+        assert len(re.findall(r"==\S+ \\\n    --hash=sha256:[0-9a-f]{64}", text)) == len(pins(name))

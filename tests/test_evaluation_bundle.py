@@ -3,6 +3,7 @@
 import gzip
 import shutil
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from deduce.evaluation import bundle
 from deduce.evaluation.bundle import Bundle, BundleError
 
 SHARD = "counterfactuals/jsma/2.npz"
+FORMATS = pytest.mark.parametrize("format", [".zip", ".tar.gz"])
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +31,19 @@ def flip(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
+
+
+def packed(folder: Path, files: dict[str, str], pack: Path) -> Path:
+    """A packed file of a folder's files, under other names."""
+    if pack.suffix == ".zip":
+        with zipfile.ZipFile(pack, "w") as archive:
+            for name, stored in files.items():
+                archive.write(folder / name, stored)
+    else:
+        with tarfile.open(pack, "w:gz") as tar:
+            for name, stored in files.items():
+                tar.add(folder / name, stored)
+    return pack
 
 
 def test_a_sound_folder_is_copied_whole(folder, tmp_path):
@@ -73,34 +88,34 @@ def test_checksums_of_paths_outside_are_refused(folder, line):
         Bundle(folder)
 
 
-def test_packing_is_deterministic_and_unpacks_to_the_same(folder, tmp_path):
-    for name in ("a.tar.gz", "b.tar.gz"):
-        bundle.pack(folder, tmp_path / name)
+@FORMATS
+def test_packing_is_deterministic_and_unpacks_to_the_same(folder, tmp_path, format):
+    for name in ("a", "b"):
+        bundle.pack(folder, tmp_path / f"{name}{format}")
         (folder / SHARD).touch()
-    assert (tmp_path / "a.tar.gz").read_bytes() == (tmp_path / "b.tar.gz").read_bytes()
-    Bundle(tmp_path / "a.tar.gz").extract(tmp_path / "copy")
+    assert (tmp_path / f"a{format}").read_bytes() == (tmp_path / f"b{format}").read_bytes()
+    Bundle(tmp_path / f"a{format}").extract(tmp_path / "copy")
     assert (tmp_path / "copy" / SHARD).read_bytes() == (folder / SHARD).read_bytes()
 
 
-def test_a_damaged_pack_is_named(folder, tmp_path):
-    pack = tmp_path / "a.tar.gz"
+@FORMATS
+def test_a_damaged_pack_is_named(folder, tmp_path, format):
+    pack = tmp_path / f"a{format}"
     bundle.pack(folder, pack)
     whole = pack.read_bytes()
     pack.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(BundleError, match="a.tar.gz"):
+    with pytest.raises(BundleError, match=f"a{format}"):
         Bundle(pack).extract(tmp_path / "copy")
     pack.write_bytes(whole)
     flip(pack)
-    with pytest.raises(BundleError, match="a.tar.gz"):
+    with pytest.raises(BundleError, match=f"a{format}"):
         Bundle(pack).extract(tmp_path / "copy")
 
 
-def test_a_pack_cannot_write_outside(folder, tmp_path):
-    pack = tmp_path / "a.tar.gz"
-    with tarfile.open(pack, "w:gz") as archive:
-        for name in (bundle.SUMS, bundle.MANIFEST):
-            archive.add(folder / name, name)
-        archive.add(folder / SHARD, "../escaped.npz")
+@FORMATS
+def test_a_pack_cannot_write_outside(folder, tmp_path, format):
+    files = {bundle.SUMS: bundle.SUMS, bundle.MANIFEST: bundle.MANIFEST, SHARD: "../escaped.npz"}
+    pack = packed(folder, files, tmp_path / f"a{format}")
     with pytest.raises(BundleError, match="escaped"):
         Bundle(pack).extract(tmp_path / "deep" / "copy")
     assert not list(tmp_path.rglob("escaped.npz"))
@@ -112,6 +127,15 @@ def test_a_pack_that_claims_too_much_takes_no_memory(folder, tmp_path):
     pack.write_bytes(gzip.compress(header.tobuf()))
     with pytest.raises(BundleError, match="manifest.json claims to hold more than"):
         Bundle(pack)
+
+
+@FORMATS
+def test_a_file_in_a_pack_cannot_take_all_memory(folder, tmp_path, format, monkeypatch):
+    limit = (folder / SHARD).stat().st_size - 1
+    monkeypatch.setattr(bundle, "MOST_BYTES", limit)
+    files = {name: name for name in (bundle.SUMS, bundle.MANIFEST, SHARD)}
+    with pytest.raises(BundleError, match=f"{SHARD} claims to hold more than {limit} bytes"):
+        Bundle(packed(folder, files, tmp_path / f"a{format}")).extract(tmp_path / "copy")
 
 
 @pytest.mark.parametrize("name", ["nothing", "empty"])

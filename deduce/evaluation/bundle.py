@@ -13,7 +13,7 @@ import platform
 import re
 import shutil
 import tarfile
-import zlib
+import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
@@ -51,23 +51,35 @@ def seal(folder: str | Path, names: Iterable[str], manifest: dict[str, Any]) -> 
 
 
 def pack(folder: str | Path, destination: str | Path) -> None:
-    """One `.tar.gz` of a sealed folder: the same bytes at any time, on any machine."""
-    folder, bundle = Path(folder), Bundle(folder)
-    with (
-        atomic(destination) as temporary,
-        temporary.open("wb") as raw,
-        gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed,
-        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
-    ):
-        # Checksums and manifest come first: reading them need not unpack the rest.
-        for name in [SUMS, MANIFEST, *(name for name in bundle.sums if name != MANIFEST)]:
-            if not (folder / name).is_file():
-                raise BundleError(f"{folder / name}: is listed in {SUMS}, but is missing")
-            content, entry = (folder / name).read_bytes(), tarfile.TarInfo(name)
-            if name != SUMS and hashlib.sha256(content).hexdigest() != bundle.sums[name]:
-                raise BundleError(f"{folder / name}: {CHANGED}")
-            entry.size, entry.mode = len(content), 0o644
-            archive.addfile(entry, io.BytesIO(content))
+    """One `.zip` or `.tar.gz` of a sealed folder: the same bytes at any time, on any machine."""
+    with atomic(destination) as temporary, temporary.open("wb") as raw:
+        if Path(destination).suffix == ".zip":
+            with zipfile.ZipFile(raw, "w") as archive:
+                for name, content in _sealed(Path(folder)):
+                    entry = zipfile.ZipInfo(name)  # of 1980, and readable by all
+                    entry.create_system, entry.external_attr = 3, 0o644 << 16
+                    archive.writestr(entry, content, zipfile.ZIP_DEFLATED)
+            return
+        with (
+            gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed,
+            tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar,
+        ):
+            for name, content in _sealed(Path(folder)):
+                member = tarfile.TarInfo(name)
+                member.size, member.mode = len(content), 0o644
+                tar.addfile(member, io.BytesIO(content))
+
+
+def _sealed(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """The verified files of a folder. Checksums and manifest come first: reading them need not unpack the rest."""
+    sums = Bundle(folder).sums
+    for name in [SUMS, MANIFEST, *(name for name in sums if name != MANIFEST)]:
+        if not (folder / name).is_file():
+            raise BundleError(f"{folder / name}: is listed in {SUMS}, but is missing")
+        content = (folder / name).read_bytes()
+        if name != SUMS and hashlib.sha256(content).hexdigest() != sums[name]:
+            raise BundleError(f"{folder / name}: {CHANGED}")
+        yield name, content
 
 
 class Bundle:
@@ -131,15 +143,27 @@ class Bundle:
                         yield path.relative_to(self.path).as_posix(), content
             return
         try:
-            with tarfile.open(self.path, "r:gz") as archive:
-                for entry in archive:
-                    if entry.size > MOST_BYTES:
-                        raise BundleError(f"{self.path}: {entry.name} claims to hold more than {MOST_BYTES} bytes")
-                    if entry.isfile() and (packed := archive.extractfile(entry)):
-                        # Reading here catches a damaged archive; an artefact fits into memory.
-                        yield str(PurePosixPath(entry.name)), io.BytesIO(packed.read())
-        except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise BundleError(f"{self.path}: not a whole .tar.gz of artefacts ({error})") from error
+            for name, size, packed in self._entries():
+                if size > MOST_BYTES:
+                    raise ValueError(f"{name} claims to hold more than {MOST_BYTES} bytes")
+                # Reading here catches a damaged archive; an artefact fits into memory.
+                yield str(PurePosixPath(name)), io.BytesIO(packed.read(size))
+        except Exception as error:  # a file from elsewhere can break zipfile, tarfile and zlib in any way
+            raise BundleError(f"{self.path}: not a whole .zip or .tar.gz of artefacts ({error})") from error
+
+    def _entries(self) -> Iterator[tuple[str, int, IO[bytes]]]:
+        """Every file of the packed file: its path, its size and its content."""
+        if zipfile.is_zipfile(self.path):
+            with zipfile.ZipFile(self.path) as archive:
+                for entry in archive.infolist():
+                    if not entry.is_dir():
+                        with archive.open(entry) as content:
+                            yield entry.filename, entry.file_size, content
+            return
+        with tarfile.open(self.path, "r:gz") as tar:
+            for member in tar:
+                if member.isfile() and (packed := tar.extractfile(member)):
+                    yield member.name, member.size, packed
 
     def files(self) -> list[Path]:
         """The bundle's existing files on disk, which a rule depends on."""
