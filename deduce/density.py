@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from deduce.errors import InputError
-from deduce.fold import BLOCK, features_of
+from deduce.fold import BLOCK, device_of, features_of
 from deduce.training import Batch, Task
 
 # Added to the variances: the first jitter that makes every covariance positive definite. Networks with spectral
@@ -98,6 +98,10 @@ class ClassDensities(nn.Module):
 
     def log_density(self, features: Tensor, targets: Tensor) -> Tensor:
         """log p(features[i] | class targets[i]), (n,) in float64; differentiable in features (n, dimension)."""
+        if features.device.type != "cpu":  # to ask which classes are present, the host would have to wait
+            whitened = (features.double() - self.mean[:, None]) @ self.whitening.mT  # (classes, n, dimension)
+            by_class = self.log_normaliser[:, None] - whitened.square().sum(2) / 2
+            return by_class.gather(0, targets[None])[0]
         order = targets.argsort(stable=True)
         present, counts = targets[order].unique_consecutive(return_counts=True)
         groups = features[order].split(counts.tolist())
@@ -162,6 +166,6 @@ def ambiguous(vae: Any, batch: Batch, count: int, classes: int) -> tuple[Tensor,
     while (same := batch.labels[first] == batch.labels[second]).any():
         second[same] = torch.randint(len(batch.images), (int(same.sum()),), generator=batch.generator)
     blocks = zip(first.split(BLOCK), second.split(BLOCK), strict=True)
-    means = [[vae.encode(batch.images[rows])[0] for rows in block] for block in blocks]
+    means = [[vae.encode(batch.images[rows].to(device_of(vae)))[0] for rows in block] for block in blocks]
     images = torch.cat([vae.decode((left + right) / 2) for left, right in means])
     return images, (F.one_hot(batch.labels[first], classes) + F.one_hot(batch.labels[second], classes)) / 2

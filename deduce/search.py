@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from deduce import compute
 from deduce.errors import InputError
 from deduce.fold import device_of, fold, frozen
 from deduce.inputs import check_functions, check_range, check_settings, image_tensor, tensor_of
@@ -74,14 +75,15 @@ class Rows:
     confidence: Tensor  # in the target, at `image`
     broken: Tensor  # bool: the loss is not finite
 
-    def take(self, mask: Tensor) -> Self:
-        """The rows that a mask, (n,) bool, selects."""
-        index = mask.nonzero().squeeze(1)
+    def take(self, index: Tensor) -> Self:
+        """The rows at these positions, (m,)."""
         return type(self)(**{name: tensor[index] for name, tensor in vars(self).items()})
 
     def joined(self, other: Self) -> Self:
         return type(self)(**{name: torch.cat([tensor, getattr(other, name)]) for name, tensor in vars(self).items()})
 
+
+NOWHERE = -1  # the index of a row that has ended
 
 M = TypeVar("M", bound=Models)
 R = TypeVar("R", bound=Rows)
@@ -157,27 +159,41 @@ def search(
         raise InputError(f"pixels_per_step is {changed}, but the images have only {pixels} pixels.")
     # Sorted by target, because densities are fastest on few classes at a time.
     queue = torch.argsort(targets, stable=True)
-    result = Result.empty(images)
+    result, ended = Result.empty(images), None
     steps: list[tuple[Tensor, Tensor, Tensor]] = []
-    rows, queue = _fresh(method, models, images, targets, queue, method.batch_size)
+    # The host knows where each live row belongs. It waits for an accelerator at one place only: to see which rows end.
+    place, queue = queue[: method.batch_size], queue[method.batch_size :]
+    rows = _fresh(method, models, images, targets, place)
+    state, iteration, every = None, 0, 1 if models.confirming is not None else compute.retire_every(rows.image.device)
     with progress_bar(method, len(images), progress) as bar:
-        while len(rows.index):
+        while len(place):
             gradient = gradient_of(method, models, rows)
-            found = confirmed(models, rows, method.succeeded(rows) & ~rows.broken)
-            done = found | rows.broken | method.exhausted(rows)
-            if retired := int(done.sum()):
-                _record(result, rows.take(done), found[done])
-                bar.update(retired)
-                rows, gradient = rows.take(~done), gradient[~done]
-            if len(rows.index):
+            look, retired = iteration % every == 0, 0
+            state = State.of(method, rows, state, kept=not look)
+            if look:
+                reached, over = torch.stack([state.reached, state.over]).cpu()
+                _record(result, ended)  # what was on its way has arrived
+                found = confirmed(models, rows, reached)
+                done, ended = found | over, None
+                if retired := int(done.sum()):
+                    ended = Ended.of(state, done, place[done], found[done])
+                    bar.update(retired)
+                    live = compute.sent((~done).nonzero()[:, 0], rows.image.device)
+                    rows, gradient, place = rows.take(live), gradient[live], place[~done]
+                state = None
+            if len(place):
                 with torch.no_grad():
                     changes = method.step(rows, gradient)
                 rows.iterations += 1
                 if changes is not None:
-                    steps.append((rows.index, *changes))
+                    index = rows.index if state is None else rows.index.masked_fill(state.ended, NOWHERE)
+                    steps.append((index, *changes))
             if retired and len(queue):
-                fresh, queue = _fresh(method, models, images, targets, queue, retired)
-                rows = rows.joined(fresh)
+                fresh, queue = queue[:retired], queue[retired:]
+                rows, place = rows.joined(_fresh(method, models, images, targets, fresh)), torch.cat([place, fresh])
+            iteration += 1
+    compute.synchronise(rows.image.device)
+    _record(result, ended)
     if method.changes_pixels:
         _record_paths(result, steps)
     return result
@@ -189,14 +205,66 @@ def progress_bar(method: Method, total: int, visible: bool) -> tqdm:
     return tqdm(total=total, desc=method.display_name, disable=not visible, mininterval=interval)
 
 
-def _fresh(method: Search[M, R], models: M, images: Tensor, targets: Tensor, queue: Tensor, n: int) -> tuple[R, Tensor]:
-    """The first `n` pairs of the queue as rows at their start, and the rest of the queue."""
+def _fresh(method: Search[M, R], models: M, images: Tensor, targets: Tensor, place: Tensor) -> R:
+    """The pairs at these places, (n,), as rows at their start."""
     device = device_of(models.classifier)
-    index, image, target = (tensor.to(device) for tensor in (queue[:n], images[queue[:n]], targets[queue[:n]]))
-    zeros = torch.zeros(len(index), device=device)
+    index, image, target = (compute.sent(tensor, device) for tensor in (place, images[place], targets[place]))
+    zeros = torch.zeros(len(place), device=device)
     rows = Rows(index, image, target, iterations=zeros.long(), confidence=zeros, broken=zeros.bool())
     with torch.no_grad():
-        return method.start(models, rows), queue[n:]
+        return method.start(models, rows)
+
+
+@dataclass
+class State:
+    """Which rows have ended, and what the result needs of them; every tensor's first dimension is the row.
+
+    A row that ends goes on with the others until the host looks, because rows never see each other. What it does after
+    its end is not kept.
+    """
+
+    reached: Tensor  # bool: the row has succeeded
+    over: Tensor  # bool: it ends in any case
+    image: Tensor
+    confidence: Tensor
+    iterations: Tensor
+
+    @classmethod
+    def of(cls, method: Search[M, R], rows: R, earlier: Self | None, kept: bool) -> Self:
+        """The rows' state now, or the earlier one where they had ended. kept: to be safe from the next step."""
+        over = rows.broken | method.exhausted(rows)
+        now = cls(method.succeeded(rows) & ~rows.broken, over, rows.image, rows.confidence, rows.iterations)
+        if earlier is None and not kept:
+            return now
+        earlier = earlier or now
+        pairs = zip(vars(earlier).values(), vars(now).values(), strict=True)
+        return cls(*(torch.where(_wide(earlier.ended, old), old, new) for old, new in pairs))
+
+    @property
+    def ended(self) -> Tensor:
+        return self.reached | self.over
+
+
+def _wide(mask: Tensor, tensor: Tensor) -> Tensor:
+    return mask.view(-1, *[1] * (tensor.ndim - 1))
+
+
+@dataclass
+class Ended:
+    """Rows on their way to the result; what comes from an accelerator can be read after the host has waited for it."""
+
+    place: Tensor  # in the caller's order
+    found: Tensor
+    image: Tensor
+    confidence: Tensor
+    iterations: Tensor
+
+    @classmethod
+    def of(cls, state: State, done: Tensor, place: Tensor, found: Tensor) -> Self:
+        """done: which rows, (n,) bool on the CPU."""
+        chosen = compute.sent(done.nonzero()[:, 0], state.image.device)
+        fields = (state.image.detach(), state.confidence, state.iterations)
+        return cls(place, found, *(compute.fetched(tensor[chosen]) for tensor in fields))
 
 
 def gradient_of(method: Search[M, R], models: M, rows: R) -> Tensor:
@@ -204,7 +272,8 @@ def gradient_of(method: Search[M, R], models: M, rows: R) -> Tensor:
     # A leaf of its own: at the start, the variable may be the same tensor as the original, which is a constant.
     variable = getattr(rows, method.variable).detach().requires_grad_()
     setattr(rows, method.variable, variable)
-    loss, confidence = method.evaluate(models, rows)
+    with compute.reduced_precision(variable.device):
+        loss, confidence = method.evaluate(models, rows)
     try:
         (gradient,) = torch.autograd.grad(loss.sum(), variable)
     except RuntimeError as error:
@@ -219,27 +288,28 @@ def gradient_of(method: Search[M, R], models: M, rows: R) -> Tensor:
 
 @torch.no_grad()
 def confirmed(models: Models, rows: Rows, reached: Tensor) -> Tensor:
-    """Which of the rows that `reached` their target, (n,) bool, the confirming classifier puts into it too."""
+    """Which rows that `reached` their target, (n,) bool on the CPU, the confirming classifier puts into it too."""
     if models.confirming is None or not reached.any():
         return reached
-    chosen = rows.take(reached)
-    return reached.masked_scatter(reached, models.confirming(chosen.image).argmax(1) == chosen.target)
+    chosen = compute.sent(reached.nonzero()[:, 0], rows.image.device)
+    agrees = models.confirming(rows.image[chosen]).argmax(1) == rows.target[chosen]
+    return reached.masked_scatter(reached, agrees.cpu())
 
 
-def _record(result: Result, rows: Rows, found: Tensor) -> None:
-    index = rows.index.cpu()
-    result.counterfactual[index] = rows.image.detach().cpu()
-    result.found[index] = found.cpu()
-    result.confidence[index] = rows.confidence.cpu()
-    result.iterations[index] = rows.iterations.cpu()
+def _record(result: Result, ended: Ended | None) -> None:
+    if ended is not None:
+        result.counterfactual[ended.place] = ended.image.to(result.counterfactual.dtype)
+        result.found[ended.place] = ended.found
+        result.confidence[ended.place] = ended.confidence
+        result.iterations[ended.place] = ended.iterations
 
 
 def _record_paths(result: Result, steps: Sequence[tuple[Tensor, Tensor, Tensor]]) -> None:
-    """Sorts the steps by pair; the steps of one pair keep their order."""
+    """Sorts the steps by pair; the steps of one pair keep their order. Those of rows that had ended are left out."""
     no_step = (torch.zeros(0, dtype=torch.int64), torch.zeros(0, 1, dtype=torch.int64), torch.zeros(0, 1))
     index, pixel, value = (torch.cat(tensors).cpu() for tensors in zip(*(steps or [no_step]), strict=True))
-    order = torch.argsort(index, stable=True)
-    counts = torch.bincount(index, minlength=len(result.found)) * pixel.shape[1]
+    order = torch.argsort(index, stable=True)[int((index == NOWHERE).sum()) :]
+    counts = torch.bincount(index[order], minlength=len(result.found)) * pixel.shape[1]
     result.path_offset = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
     result.path_pixel = pixel[order].flatten().to(torch.int32)
     result.path_value = value[order].flatten()

@@ -237,7 +237,9 @@ def test_the_beta_of_the_vae_is_annealed():
 def dataset(monkeypatch):
     """Three classes of 28 × 28 pixels: 300 training and 60 validation images."""
     splits = {"train": patterns(300, 1), "validation": patterns(60, 2)}
-    monkeypatch.setattr(training, "load", lambda root, name, split: splits[split])
+    monkeypatch.setattr(
+        training, "load", lambda root, name, split, count: tuple(part[:count] for part in splits[split])
+    )
     return replace(DATASETS["mnist"], classes=("upper", "middle", "lower"))
 
 

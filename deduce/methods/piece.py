@@ -199,7 +199,8 @@ class PIECE(Search[GeneratorModels, GoalRows]):
             with torch.no_grad():
                 last = self.distance(models, latent, image, features).view(len(block), -1)
             best = last.argmin(1)
-            inverted.append(latent.detach().view(len(block), self.inversion_starts, -1)[torch.arange(len(best)), best])
+            by_start = latent.detach().view(len(block), self.inversion_starts, -1)
+            inverted.append(by_start[torch.arange(len(best), device=device), best])
         return torch.cat(inverted)
 
     def distance(self, models: GeneratorModels, latent: Tensor, image: Tensor, features: Tensor) -> Tensor:

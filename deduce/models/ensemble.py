@@ -38,7 +38,7 @@ class Ensemble(nn.Module):
         """One ensemble of the members of several."""
         states = [ensemble.state_dict() for ensemble in ensembles]
         members = sum(ensemble.arguments["members"] for ensemble in ensembles)
-        whole = cls(**ensembles[0].arguments | {"members": members})
+        whole = cls(**ensembles[0].arguments | {"members": members}).to(next(iter(states[0].values())).device)
         whole.load_state_dict({name: torch.cat([state[name] for state in states]) for name in states[0]})
         return whole
 

@@ -109,6 +109,7 @@ class AnoGAN:
             if not hasattr(of_thread, "objective"):
                 weight, fast = self.feature_weight, FastWGAN.supports(gan)
                 of_thread.objective = FastWGAN(gan, weight, starts.dtype) if fast else AutodiffGAN(gan, weight)
+            block = block.to(images.device)
             image = images[block // self.restarts]
             losses[block] = self._descend_block(of_thread.objective, image, starts[block], step_sizes[block])
 
