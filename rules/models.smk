@@ -28,6 +28,7 @@ rule train:
         dataset=config["dataset"],
         seed=lambda wildcards: EXPERIMENT.training_seed(wildcards.model),
         settings=lambda wildcards: EXPERIMENT.settings(wildcards.model),
+        accelerator=config["accelerator"],
     script:
         "../scripts/train.py"
 

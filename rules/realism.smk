@@ -42,6 +42,7 @@ rule realism_scores:
         dataset=config["dataset"],
         scores=lambda wildcards: EXPERIMENT.scores(wildcards.method, wildcards.seed),
         settings=lambda wildcards: EXPERIMENT.scorer_settings(wildcards.method),
+        accelerator=config["accelerator"],
     script:
         "../scripts/score_realism.py"
 
@@ -63,6 +64,7 @@ use rule realism_scores as reference_scores with:
         dataset=config["dataset"],
         scores=[name for name, metric in METRICS.items() if metric.scorer],
         settings=EXPERIMENT.scorer_settings(),
+        accelerator=config["accelerator"],
 
 
 rule sanity_scores:
@@ -85,6 +87,7 @@ rule sanity_scores:
     params:
         source=source("score_dataset.py"),
         settings=EXPERIMENT.scorer_settings(),
+        accelerator=config["accelerator"],
         images=config["realism"]["sanity_images"],
     script:
         "../scripts/score_dataset.py"

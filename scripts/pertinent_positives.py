@@ -13,6 +13,7 @@ from deduce.artifacts import atomic
 from deduce.evaluation import tables
 from deduce.shards import Pairs
 
+compute.configure(**snakemake.params.accelerator)
 method = methods.by_name(snakemake.params.method)(**snakemake.params.settings)
 networks = [models.load(snakemake.input[role]).to(compute.device()) for role in ("classifier", "autoencoder")]
 pairs = {Path(path).stem: Pairs.load(path) for path in snakemake.input.pairs}

@@ -13,6 +13,7 @@ from deduce.shards import Pairs
 from deduce.variants import base
 
 inputs, params, seed = snakemake.input, snakemake.params, snakemake.wildcards.seed
+compute.configure(**params.accelerator)
 method = methods.by_name(base(snakemake.wildcards.method))(**params.settings)
 for need in method.needs:
     if (name := "data" if need == "training" else need) not in dict(inputs.items()):

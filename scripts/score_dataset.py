@@ -10,6 +10,7 @@ from deduce.realism.anogan import AnoGAN
 from deduce.realism.score import choice
 from deduce.shards import Scores
 
+compute.configure(**snakemake.params.accelerator)
 settings, name, device = snakemake.params.settings, snakemake.wildcards.judged, compute.device()
 images, _ = load(root_of(snakemake.input.data), name, "test")
 index = choice(name, len(images), snakemake.params.images)

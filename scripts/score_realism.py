@@ -5,7 +5,7 @@ from _job import log, snakemake
 import numpy as np
 import torch
 
-from deduce import models, provenance
+from deduce import compute, models, provenance
 from deduce.datasets import load, root_of
 from deduce.evaluation import metrics
 from deduce.experiment import REFERENCES
@@ -13,6 +13,7 @@ from deduce.realism.score import score
 from deduce.shards import Pairs, Scores, Shard
 
 settings, inputs = snakemake.params.settings, snakemake.input
+compute.configure(**snakemake.params.accelerator)
 pairs = Pairs.load(inputs.pairs)
 if "method" in dict(snakemake.wildcards.items()):
     shard, kinds = Shard.load(inputs.shard), [snakemake.wildcards.method]

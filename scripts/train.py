@@ -8,6 +8,7 @@ from deduce.training import fit
 from deduce.variants import base
 
 name, params = base(snakemake.wildcards.model), snakemake.params
+compute.configure(**params.accelerator)
 needs, dataset = models.REGISTRY[name].needed(params.settings), DATASETS[params.dataset]
 needed = {role: models.load(snakemake.input[role]).to(compute.device()) for role in needs}
 places = root_of(snakemake.input.data), snakemake.output.weights

@@ -21,5 +21,6 @@ rule search:
     params:
         models=used_models,
         dataset=config["dataset"],
+        accelerator=config["accelerator"],
     script:
         "../../scripts/run_method.py"

@@ -37,5 +37,6 @@ rule pertinent_positives:
         source=source("pertinent_positives.py", "deduce.methods.cem"),
         method="cem",
         settings={key: value for key, value in EXPERIMENT.settings("cem").items() if key != "classifier"},
+        accelerator=config["accelerator"],
     script:
         "../../scripts/pertinent_positives.py"

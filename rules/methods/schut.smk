@@ -27,6 +27,7 @@ rule ensemble_member:
         dataset=config["dataset"],
         seed=lambda wildcards: 1000 * EXPERIMENT.training_seed(wildcards.model) + int(wildcards.member),
         settings=lambda wildcards: EXPERIMENT.settings(wildcards.model) | {"members": 1},
+        accelerator=config["accelerator"],
     script:
         "../../scripts/train.py"
 
