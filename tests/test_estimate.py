@@ -106,15 +106,29 @@ def test_a_record_of_hardly_any_work_is_replaced_by_what_a_unit_costs_now(run, m
 
 
 def test_iterations_follow_the_limit_and_the_step_size():
-    shards = [shard("revise", [True, True, False], [10, 30, 50])]
+    shards = [shard("revise", [True, True, False], [10, 20, 50])]
     settings = {"max_iterations": 50, "step_size": 0.1}
-    assert iterations(settings, settings, shards) == pytest.approx(1 + (10 + 30 + 50) / 3)
-    assert iterations(settings | {"max_iterations": 500}, settings, shards) == pytest.approx(1 + (10 + 30 + 500) / 3)
+    assert iterations(settings, settings, shards) == pytest.approx(1 + (10 + 20 + 50) / 3)
+    # None was found in the second half of the limit, so none is to be expected beyond it.
+    assert iterations(settings | {"max_iterations": 500}, settings, shards) == pytest.approx(1 + (10 + 20 + 500) / 3)
     smaller = settings | {"max_iterations": 200, "step_size": 0.01}
     assert iterations(smaller, settings, shards) == pytest.approx(1 + (100 + 200 + 200) / 3)
     # A method that always goes to its limit, in two rounds.
     vlk = {"max_iterations": 25, "loss_weight_steps": 2}
     assert iterations(vlk | {"max_iterations": 100}, vlk, [shard("vlk", [True] * 2, [50, 50])]) == 201
+
+
+def test_a_short_limit_foretells_the_iterations_under_a_long_one():
+    needed = np.random.default_rng(0).geometric(0.01, size=2000)  # every iteration finds one pair in a hundred
+
+    def searched(limit: int) -> list[Shard]:
+        return [shard("jsma", list(needed <= limit), list(needed.clip(max=limit)))]
+
+    short, long = ({"max_iterations": limit, "step_size": 0.1} for limit in (80, 700))
+    foretold, seen = iterations(long, short, searched(80)), iterations(long, long, searched(700))
+    assert foretold == pytest.approx(seen, rel=0.1)
+    finer = long | {"max_iterations": 1400, "step_size": 0.05}
+    assert iterations(finer, short, searched(80)) == pytest.approx(2 * seen, rel=0.1)
 
 
 def test_an_unfinished_or_missing_run_is_an_error_that_says_so(run, tmp_path):
