@@ -153,6 +153,30 @@ def test_the_loss_weight_rises_until_a_counterfactual_is_found_and_is_halved_aft
     ]
 
 
+def test_rows_that_met_a_counterfactual_go_on_to_nearer_ones():
+    """So no row can leave a round early: only the last iterate settles which counterfactual is the nearest."""
+    distances = []
+
+    class Recorded(VLK):
+        def accept(self, rows, probabilities):
+            accepted = super().accept(rows, probabilities)
+            distances.append(rows.best_distance)
+            return accepted
+
+    searched(Recorded(**MILD.settings() | {"loss_weight_steps": 1}), 24)
+    nearest = torch.stack(distances)
+    met = nearest < INFINITE
+    first = nearest.gather(0, met.int().argmax(0, keepdim=True))[0]
+    improved = met.any(0) & (nearest[-1] < first)
+    assert improved.sum() >= met.any(0).sum() / 2
+    assert (nearest[-1] < nearest[-4])[met.any(0)].any(), "and not only soon after"
+
+
+def test_a_row_whose_step_leads_back_to_its_original_stays_there():
+    rows = searched(replace(EXAMPLE, sparsity=1e4), 4)
+    assert torch.equal(rows.image, rows.original) and (rows.best_distance == INFINITE).all()
+
+
 def test_shrinking_takes_back_small_changes_and_clips_large_ones():
     original = torch.tensor([0.5, 0.5, 0.5, 0.5, 0.95, 0.05]).view(1, 1, 1, 6)
     moved = torch.tensor([0.58, 0.42, 0.8, 0.2, 1.3, -0.3]).view(1, 1, 1, 6)
