@@ -66,8 +66,9 @@ def device_of(network: nn.Module) -> torch.device:
 
 @torch.no_grad()
 def features_of(classifier: Any, images: Tensor) -> Tensor:
-    """Features (n, d) of any number of images (n, channels, height, width), on the classifier's device."""
-    return torch.cat([classifier.features(block.to(device_of(classifier))) for block in images.split(BLOCK)])
+    """Features (n, d) of any number of images (n, channels, height, width), by a classifier in evaluation mode."""
+    with parametrize.cached():  # spectral bounds are computed once, not for every block
+        return torch.cat([classifier.features(block.to(device_of(classifier))) for block in images.split(BLOCK)])
 
 
 def _fuse_batch_norms(network: nn.Module, example: Tensor) -> None:

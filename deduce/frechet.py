@@ -30,9 +30,15 @@ def frechet_distance(first: Tensor, second: Tensor) -> float:
     return Reference(first).distance(second)
 
 
-def sample_distance(samples: Tensor, images: Tensor, components: int = 50) -> float:
-    """Fréchet distance of samples and images (n, channels, height, width) in the images' principal components."""
-    pixels = images.flatten(1).double()
-    _, vectors = torch.linalg.eigh(pixels.T.cov())  # ascending
-    basis = vectors[:, -components:]
-    return frechet_distance(samples.flatten(1).double() @ basis, pixels @ basis)
+class PrincipalComponents:
+    """Those of the pixels of images (n, channels, height, width), in which samples are compared with the images."""
+
+    def __init__(self, images: Tensor, components: int = 50) -> None:
+        pixels = images.flatten(1).double()
+        _, vectors = torch.linalg.eigh(pixels.T.cov())  # ascending
+        self.basis = vectors[:, -components:]
+        self.images = pixels @ self.basis
+
+    def distance(self, samples: Tensor) -> float:
+        """The squared Fréchet distance of samples (m, channels, height, width) and the images."""
+        return frechet_distance(samples.flatten(1).double() @ self.basis, self.images)

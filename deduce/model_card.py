@@ -13,7 +13,7 @@ from deduce import compute
 from deduce.auroc import auroc
 from deduce.density import ClassDensities
 from deduce.fold import BLOCK, device_of, features_of
-from deduce.frechet import frechet_distance, sample_distance
+from deduce.frechet import PrincipalComponents, frechet_distance
 from deduce.models import ORACLES
 from deduce.models.autoencoder import Autoencoder
 from deduce.models.oracles import Oracles
@@ -115,9 +115,10 @@ def _wgan(models: Models, features: Tensor, images: Tensor, train: Tensor) -> It
     images, train = images[:SAMPLES], train[:SAMPLES]
     samples = wgan_samples(models.wgan, SAMPLES)
     yield "wgan", "mean pixel of samples", samples.mean().item(), 0.133, f"test images: {images.mean():.4f}"
-    floor = sample_distance(train, images)
+    components = PrincipalComponents(images)
+    floor = components.distance(train)
     note = f"Fréchet, 50 principal components of the pixels; training to test images: {floor:.3g}"
-    yield "wgan", "distance of samples to test images (pixels)", sample_distance(samples, images), None, note
+    yield "wgan", "distance of samples to test images (pixels)", components.distance(samples), None, note
     generated, test, training = features_of(models.ddu, samples), features[:SAMPLES], features_of(models.ddu, train)
     note = f"Fréchet, features of the ddu classifier; training to test images: {frechet_distance(training, test):.3g}"
     yield "wgan", "distance of samples to test images (features)", frechet_distance(generated, test), None, note

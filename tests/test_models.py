@@ -18,7 +18,7 @@ from deduce.datasets import DATASETS
 from deduce.density import ClassDensities
 from deduce.errors import InputError
 from deduce.fold import features_of
-from deduce.frechet import frechet_distance, sample_distance
+from deduce.frechet import PrincipalComponents, frechet_distance
 from deduce.models.autoencoder import Autoencoder
 from deduce.models.oracles import Oracles
 from deduce.models.resnet import PlainResNet, SpectralBlock, SpectralResNet, accuracy
@@ -246,7 +246,8 @@ def test_frechet_distance_of_known_gaussians():
     assert frechet_distance(noise, 2 * noise + 1) == pytest.approx(3 + 3)
     assert frechet_distance(noise, noise) == pytest.approx(0, abs=1e-9)
     images = torch.rand(500, 1, 8, 8, generator=generator)
-    assert sample_distance(images, images, 5) < 1e-9 < sample_distance(images * 0.9, images, 5)
+    components = PrincipalComponents(images, 5)
+    assert components.distance(images) < 1e-9 < components.distance(images * 0.9)
 
 
 def test_model_card(monkeypatch):
