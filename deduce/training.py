@@ -49,7 +49,7 @@ class Batch:
     generator: torch.Generator  # for noise; on the CPU, so that every device gets the same
 
     def noise(self, *shape: int) -> Tensor:
-        return torch.randn(*shape, generator=self.generator).to(self.images.device)
+        return compute.sent(torch.randn(*shape, generator=self.generator), self.images.device)
 
 
 class Task(ABC):
@@ -173,7 +173,7 @@ def train(
 def _epoch(task: Task, plan: Plan, epoch: int, images: Tensor, labels: Tensor, progress: tqdm) -> dict[str, float]:
     """One pass over the training images in a new order; the averages of what the steps return."""
     generator = compute.generator("training", plan.seed, epoch)
-    order = torch.randperm(len(images), generator=generator).to(images.device).split(plan.batch_size)
+    order = compute.sent(torch.randperm(len(images), generator=generator), images.device).split(plan.batch_size)
     values: dict[str, list[Tensor]] = {}
     for index, rows in enumerate(order):
         number = epoch * len(order) + index

@@ -31,6 +31,7 @@ from deduce.methods.schut import Schut
 from deduce.methods.vlk import VLK
 from deduce.methods.wachter import Wachter
 from deduce.models.ensemble import uncertainty
+from deduce.realism.anogan import AnoGAN, AutodiffGAN
 from deduce.realism.score import score
 from deduce.shards import Pairs
 
@@ -267,9 +268,19 @@ def test_every_model_is_trained_to_the_same_weights_on_another_device(variant, t
     monkeypatch.setenv("DEDUCE_DEVICE", "cpu")
     expected, record = fitted(variant, tmp_path / "cpu")
     monkeypatch.setenv("DEDUCE_DEVICE", "sim")
+    waits, epoch = [], training._epoch
+
+    def watched(*arguments):
+        before = len(traffic.waits)
+        averages = epoch(*arguments)
+        waits.append(len(traffic.waits) - before - len(averages))
+        return averages
+
+    monkeypatch.setattr(training, "_epoch", watched)
     with simulation():
         weights, record_there = fitted(variant, tmp_path / "sim")
     assert traffic.waits, "nothing was trained on the device"
+    assert max(waits, default=0) <= 0, "an epoch waits for its averages only"
     assert weights.keys() == expected.keys()
     for name, tensor in weights.items():
         assert torch.equal(tensor, expected[name]), name
@@ -331,6 +342,21 @@ def test_every_score_is_the_same_on_another_device(monkeypatch):
     for name, values in scores.values.items():
         assert np.isfinite(values[wanted]).all() and np.isnan(values[5]), name
         np.testing.assert_allclose(values, expected.values[name], rtol=1e-4 if name == "agan" else 1e-6, err_msg=name)
+
+
+def test_descents_of_the_anogan_score_never_wait(monkeypatch):
+    waits, gradient = [], AutodiffGAN.gradient
+
+    def watched(*arguments):
+        waits.append(len(traffic.waits))
+        return gradient(*arguments)
+
+    monkeypatch.setattr(AutodiffGAN, "gradient", watched)
+    monkeypatch.setattr("deduce.realism.anogan.GPU_ROWS", 24)
+    with simulation():
+        wgan = copy.deepcopy(judges()["wgan"]).to(SIM)
+        AnoGAN(steps=12, restarts=2).score(wgan, patterns(12, 4)[0].to(SIM), [(row,) for row in range(12)])
+    assert len(waits) == 11 and len(set(waits)) == 1
 
 
 def test_uncertainty_is_the_same_on_another_device():
