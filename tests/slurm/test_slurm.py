@@ -152,7 +152,8 @@ def test_the_whole_workflow_gives_the_same_files_as_a_local_run(slurm, checkout,
 
 
 def test_jobs_that_fail_are_cancelled_or_run_out_of_time_come_back_with_more(slurm, faulty):
-    for shard, fault in {"1-000": "fail", "1-001": "hang", "1-002": "hang", "2-000": "bloat always"}.items():
+    faults = {"1-000": "fail", "1-001": "hang", "1-002": "slow always", "2-000": "bloat always"}
+    for shard, fault in faults.items():
         (faulty.root / "faults" / shard).write_text(fault)
     canceller = threading.Thread(target=cancel, args=(slurm, faulty.root / "faults" / "1-001"), daemon=True)
     canceller.start()
@@ -163,7 +164,7 @@ def test_jobs_that_fail_are_cancelled_or_run_out_of_time_come_back_with_more(slu
     assert states.count("COMPLETED") == 6 and len(states) == 10, "what was done was not done again"
     # The four that came back asked for twice the time and memory; one of them needed the memory.
     again = [job for job in run.jobs if "mem=1000M" in job["Tres"]]
-    assert sorted(job["TimeLimit"] for job in again) == ["2", "20", "20", "20"]
+    assert sorted(job["TimeLimit"] for job in again) == ["20"] * 4
 
     made = digests(faulty.root / "results")
     for folder in ("faults", "results/faults"):
@@ -215,14 +216,14 @@ def without_gpus(root: Path, **others: int) -> None:
 
 # --- faults of the cluster, while real searches run on its two nodes without GPUs
 
-LOST = [f"{method}/{seed}" for method in ("deduce", "jsma") for seed in (1, 2)]
+LOST = ["deduce/1", "jsma/1", "jsma/2"]
 LOGS = ("slurm_logs/", "cluster_logs/")  # of the jobs, by SLURM
 ANSWERS = [f"results/test/counterfactuals/{search}.npz" for search in LOST]
 
 
 @pytest.fixture
 def incomplete(finished, tmp_path) -> Victim:
-    """A finished run that has lost four answers."""
+    """A finished run that has lost three answers."""
     victim = Victim(finished, tmp_path / "repository")
     without_gpus(victim.root)
     for search, answer in zip(LOST, ANSWERS, strict=True):
@@ -344,8 +345,8 @@ def test_any_scheduler_with_commands_to_submit_query_and_cancel(slurm, incomplet
     slurm.run("scancel", slurm.run("squeue", "--noheader", "--states=RUNNING", "--format=%i").split()[0])
     assert_whole(incomplete, run)
     jobs = slurm.jobs()[before:]
-    assert sorted(job["JobState"] for job in jobs) == ["CANCELLED", *["COMPLETED"] * 4]
-    assert sorted(job["Name"] for job in jobs if job["JobState"] == "COMPLETED") == ["deduce"] * 2 + ["jsma"] * 2
+    assert sorted(job["JobState"] for job in jobs) == ["CANCELLED", *["COMPLETED"] * 3]
+    assert sorted(job["Name"] for job in jobs if job["JobState"] == "COMPLETED") == ["deduce", "jsma", "jsma"]
     assert {job["Partition"] for job in jobs} == {"gpu"}
     assert sum("mem=8000M" in job["Tres"] for job in jobs) == 1, "it came back with more"
 

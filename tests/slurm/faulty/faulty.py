@@ -1,4 +1,4 @@
-"""Rule `faulty`: answers at once, but `faults/{seed}-{part}` may say `fail`, `hang` or `bloat`: once, or `always`."""
+"""Rule `faulty`: answers at once, but `faults/{seed}-{part}` may name a fault (see below): once, or `always`."""
 
 from _job import log, snakemake
 
@@ -18,8 +18,10 @@ if "fail" in kind:
 if "hang" in kind:
     log.info("hanging")
     time.sleep(600)
+if "slow" in kind and snakemake.resources.runtime < 2:  # minutes, of the first attempt
+    time.sleep(600)
 if "bloat" in kind:
-    ballast = np.ones((600, 1024, 128))  # 600 MB: more than the first attempt asks for
+    ballast = np.ones((450, 1024, 128))  # 450 MB: with Snakemake, more than the first attempt asks for
     time.sleep(10)
 
 pairs = Pairs.load(snakemake.input.pairs)

@@ -16,7 +16,9 @@ rule faulty:
     threads: 1
     resources:
         mem_mb=grows(500),
-        runtime=lambda wildcards, attempt: attempt * (1 if (wildcards.seed, wildcards.part) == ("1", "002") else 10),
+        runtime=lambda wildcards, attempt: (
+            1 if (wildcards.seed, wildcards.part, attempt) == ("1", "002", 1) else 10 * attempt
+        ),
         gpu=GPU,
     script:
         "../../scripts/faulty.py"
