@@ -19,6 +19,7 @@ _HOME = {
     "PIECE": "deduce.methods.piece",
     "ClassDensities": "deduce.density",
     "Normalised": "deduce.tracing",
+    "show": "deduce.plots",
 }
 __all__ = [*_HOME]
 
