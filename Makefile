@@ -1,5 +1,5 @@
-# `make help` lists the targets. CORES=, CONFIG=, ARTIFACTS=, MARKERS=, PYTHON= and SNAKEMAKE_ARGS= can be set on the command
-# line.
+# `make help` lists the targets. CORES=, CONFIG=, ARTIFACTS=, MARKERS=, PYTHON=, BENCH= and SNAKEMAKE_ARGS= can be set on the
+# command line.
 
 PYTHON ?= python3
 CORES ?= all
@@ -8,6 +8,7 @@ ARTIFACTS ?= results/reference.zip
 OLD_PYTHON := Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11
 MARKERS ?= not slurm and not faults
 SNAKEMAKE_ARGS ?=
+BENCH ?=
 BIN := .venv/bin
 TABLES := .venv-tables
 # Tables of stored artefacts go to a folder with the name of the file; of a run's own folder, beside it.
@@ -59,9 +60,9 @@ test-faults: install ## kill, damage, fill disks and fuzz by the hundred (half a
 test-slurm: slurm generic ## run the workflow on a real SLURM cluster on this machine (Debian, as root)
 	$(BIN)/pytest -m slurm
 
-bench: install ## measure speed and memory (results/benchmarks/*.json), and write docs/speed.md
+bench: install ## measure speed and memory (results/benchmarks/*.json), and write docs/speed.md (BENCH=--quick: roughly)
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --upgrade --target results/environments/art -r envs/benchmarks.txt
-	for benchmark in benchmarks/*.py; do $(BIN)/python $$benchmark || exit 1; done
+	for benchmark in benchmarks/*.py; do bash -c "time $(BIN)/python $$benchmark $(BENCH)" || exit 1; done
 	$(BIN)/python docs/speed_page.py
 
 alibi: install ## install alibi, the reference for VLK, into a separate environment (about 2 GB)

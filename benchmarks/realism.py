@@ -39,12 +39,15 @@ def timed(function) -> tuple[float, float, np.ndarray]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--wgan", help="trained weights; without them, random ones of the paper's size")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--images", type=int, default=96)
     parser.add_argument("--turns", type=int, default=8)
+    parser.add_argument("--quick", action="store_true", help="one turn of fewer images")
     parser.add_argument("--output", default=ROOT / "results" / "benchmarks" / "realism.json")
     options = parser.parse_args()
+    if options.quick:
+        options.turns, options.images = 1, 24
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
     wgan = models.load(options.wgan) if options.wgan else WGAN(64, 1, 64, 16).eval()

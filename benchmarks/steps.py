@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -180,21 +181,32 @@ def compared(case: Case, top: float, turns: int) -> dict[str, float]:
     return result | {"operations_per_second": speed, "share_of_peak": speed / top}
 
 
-def anogan(top: float, turns: int) -> dict[str, float]:
+def objectives() -> dict[str, Any]:
     torch.manual_seed(0)
     wgan = WGAN(64, 1, 64, 16).eval()
+    return {"library": FastWGAN(wgan, 0.1), "automatic": AutodiffGAN(wgan, 0.1)}
+
+
+def gradients(of: dict[str, Any]) -> Ways:
+    """A step of a block of descents."""
     images, latent = torch.rand(CPU_ROWS, *SHAPE), torch.randn(CPU_ROWS, 64)
-    objectives: dict[str, Any] = {"library": FastWGAN(wgan, 0.1), "automatic": AutodiffGAN(wgan, 0.1)}
     with torch.no_grad():
-        prepared = {name: objective.prepare(images) for name, objective in objectives.items()}
-        ways: Ways = {
-            name: lambda objective=objective, name=name: objective.gradient(latent, *prepared[name])
-            for name, objective in objectives.items()
-        }
-        seconds = least_seconds(ways, turns)
-        gan = objectives["automatic"].gan
-        features = [gan.critic.convolution1, gan.critic.convolution2]
-        operations = useful_operations([gan.generator, *features], ways["automatic"])
+        prepared = {name: objective.prepare(images) for name, objective in of.items()}
+
+    def gradient(name: str) -> Tensor:
+        with torch.no_grad():
+            return of[name].gradient(latent, *prepared[name])
+
+    return {name: partial(gradient, name) for name in of}
+
+
+def anogan(top: float, turns: int) -> dict[str, float]:
+    of = objectives()
+    ways = gradients(of)
+    seconds = least_seconds(ways, turns)
+    gan = of["automatic"].gan
+    features = [gan.critic.convolution1, gan.critic.convolution2]
+    operations = useful_operations([gan.generator, *features], ways["automatic"])
     speed = operations / seconds["library"]
     return {
         "library_milliseconds": 1e3 * seconds["library"] / CPU_ROWS,
@@ -263,13 +275,13 @@ def memory(name: str) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer turns and networks of width 16")
-    parser.add_argument("--memory", choices=METHODS, help=argparse.SUPPRESS)
+    parser.add_argument("--memory", choices=[*METHODS, "anogan"], help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(1)
     if options.memory:
-        case = Case(options.memory, 64, 100)
+        step = gradients(objectives())["library"] if options.memory == "anogan" else Case(options.memory, 64, 100).step
         for _ in range(3):
-            case.step()
+            step()
         highest = re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text())
         print(int(highest[1]) / 1024 if highest else "nan")
         return
@@ -289,7 +301,7 @@ def main() -> None:
     report["steps"]["anogan"] = anogan(top, 5 * turns)
     report["peak_operations_per_second"] = top
     report["growth"] = growth(options.quick)
-    report["peak_megabytes"] = {name: memory(name) for name in METHODS}
+    report["peak_megabytes"] = {name: memory(name) for name in (*METHODS, "anogan")}
     save_json(ROOT / "results" / "benchmarks" / "steps.json", report)
 
 

@@ -143,7 +143,7 @@ def main(width: int, threads: int, quick: bool) -> dict:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer iterations, one narrow network")
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     reports = [main(width, options.threads, options.quick) for width in ((16,) if options.quick else (16, 64))]
     save_json(ROOT / "results/benchmarks/vlk.json", reports)

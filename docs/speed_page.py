@@ -44,6 +44,14 @@ ART = """
 same network (as it was trained), {faster_than_toolbox:.0f} times as long as JSMA's step here. Its step changes two
 pixels.
 """
+OTHER_TRAININGS = """
+Other ways were measured and are not used. Against a step of `ddu` as it is (width {other_ways[width]}, float32,
+channels last), one with contiguous images is {other_ways[contiguous]:.2f} times as fast, and one with PyTorch's fused
+optimiser {other_ways[fused]:.2f} times. The WGAN (width {wgan[width]}) would be {wgan[bfloat16_is_faster_by]:.2f} times
+as fast in bfloat16. A second thread makes a step of `ddu` {two_threads[faster_by]:.2f} times as fast on the clock;
+after three steps, the weights have {bytes} with one thread. So a training has one thread, and trainings run side by
+side.
+"""
 
 
 def table(columns: list[str], rows: list[list[str]]) -> str:
@@ -124,7 +132,11 @@ def of_training(report: dict[str, Any]) -> str:
         for name, values in report.items() if isinstance(values, dict) and "bfloat16_is_faster_by" in values
     ]  # fmt: skip
     columns = ["model", "float32, images/s", "bfloat16, images/s", "share of float32's peak", "faster by"]
-    return f"\n## Training\n\nOn {report['machine']}.\n\n" + table(columns, rows)
+    text = f"\n## Training\n\nOn {report['machine']}, batches of 128.\n\n" + table(columns, rows)
+    if "two_threads" not in report:
+        return text
+    same = "the same bytes as" if report["two_threads"]["equal_bytes"] else "other bytes than"
+    return text + OTHER_TRAININGS.format(**report, bytes=same)
 
 
 def draw(growth: dict[str, Any], path: Path) -> None:
