@@ -18,7 +18,7 @@ WORKERS = $(if $(filter all,$(CORES)),auto,$(CORES))
 NAME = $(shell sed -n 's/^name: *\([^ #]*\).*/\1/p' $(CONFIG))
 
 .DEFAULT_GOAL := help
-.PHONY: help install run tables test test-faults test-slurm audit update lint bench alibi slurm generic format docs clean
+.PHONY: help install run tables test test-faults test-slurm audit update lint bench alibi slurm generic format docs mkdocs clean
 
 help: ## list all targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -92,8 +92,12 @@ audit: install ## write docs/licences.md: every installed package with its versi
 update: ## pin the newest versions that work together (envs/*.txt), then run the tests before committing them
 	$(PYTHON) envs/update.py
 
-docs: install ## write the reference pages of the configuration and of the tables and figures
+docs: install mkdocs ## write the reference pages, and build the documentation as a site (site/index.html)
 	$(BIN)/python docs/reference_pages.py
+	$(BIN)/mkdocs build --strict --quiet
+
+mkdocs: install ## install MkDocs into .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -r envs/docs.txt -c envs/constraints.txt
 
 clean: ## remove the environment and the caches, but keep the results
 	rm -rf .venv $(TABLES) .snakemake .pytest_cache .ruff_cache .mypy_cache

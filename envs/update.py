@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-DIRECT = [FOLDER / f"{name}.txt" for name in ("evaluation", "core", "develop", "slurm", "generic", "faults")]
+DIRECT = [FOLDER / f"{name}.txt" for name in ("evaluation", "core", "develop", "slurm", "generic", "faults", "docs")]
 OPTIONAL = DIRECT[3:]  # which `make install` does not install
 CONSTRAINTS, HASHES = FOLDER / "constraints.txt", FOLDER / "hashes.txt"
 EVALUATION_HASHES = FOLDER / "hashes-evaluation.txt"
@@ -27,7 +27,7 @@ HEADERS = {
 """,
     HASHES: """\
 # Written by envs/update.py: the SHA-256 of the packages of constraints.txt. `make install` takes no others.
-# Without torch and torchvision (several builds), and without slurm.txt, generic.txt and faults.txt.
+# Without torch and torchvision (several builds), and without slurm.txt, generic.txt, faults.txt and docs.txt.
 -r hashes-evaluation.txt
 """,
 }

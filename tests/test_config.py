@@ -170,7 +170,7 @@ def test_every_pinned_package_has_hashes_or_a_reason_to_have_none():
     def pins(name):
         return set(re.findall(r"^([\w.-]+==[^\s;#]+)", (ROOT / "envs" / name).read_text(), re.M))
 
-    without = pins("slurm.txt") | pins("generic.txt") | pins("faults.txt")
+    without = pins("slurm.txt") | pins("generic.txt") | pins("faults.txt") | pins("docs.txt")
     without |= {pin for pin in pins("core.txt") if pin.startswith("torch")}
     evaluation = pins("hashes-evaluation.txt")
     assert pins("hashes.txt") | evaluation == pins("constraints.txt") - without, "run `python envs/update.py hashes`"
