@@ -94,7 +94,7 @@ update: ## pin the newest versions that work together (envs/*.txt), then run the
 
 docs: install mkdocs ## write the reference pages, and build the documentation as a site (site/index.html)
 	$(BIN)/python docs/reference_pages.py
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 mkdocs: install ## install MkDocs into .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -r envs/docs.txt -c envs/constraints.txt
