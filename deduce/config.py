@@ -83,12 +83,14 @@ def checked(config: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_sizes(value: Any, key: str) -> None:
-    """An `InputError` if a number or a text anywhere in a config is absurdly large, or a key is not text."""
+    """An `InputError` if a number or a text anywhere in a config is absurdly large, or a key is not a line of text."""
     if isinstance(value, dict):
         for name, part in value.items():
             if not isinstance(name, str):
                 section = f" in '{key}'" if key else ""
                 raise InputError(f"config: the key {name!r}{section} is not text: write it in quotes.")
+            if len(name) > 200 or not name.isprintable():
+                raise InputError(f"config: the key {_short(name)} is not a line of at most 200 characters.")
             _check_sizes(part, f"{key}.{name}".lstrip("."))
     elif isinstance(value, list):
         for position, part in enumerate(value):

@@ -118,6 +118,8 @@ CONFIGS: list[tuple[dict, str]] = [
     ({"extras": None}, "a value of type array"),
     ({"nmae": "x"}, "did you mean 'name'"),
     ({5: 6}, "not text"),
+    ({"autoencoder": {"\n": None}}, "the key '\\n' is not a line"),
+    ({"a" * 9999: 1}, "is not a line"),
     ({"sweeps": 5}, "a value of type object"),
     ({"sweeps": {5: {}}}, "not text"),
     ({"sweeps": {"Mine": {"method": "jsma", "vary": {"step_size": [1]}}}}, "small letters"),

@@ -40,7 +40,7 @@ def refused(function, *arguments, sentence: str, kind: type[InputError] = InputE
     with pytest.raises(InputError) as caught:
         function(*arguments)
     assert isinstance(caught.value, kind), caught.value
-    assert sentence in str(caught.value)
+    assert sentence in str(caught.value) and "\n" not in str(caught.value)
     assert time.process_time() - started < SOON
     count("bad inputs", what, "one sentence")
 
