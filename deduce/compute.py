@@ -3,10 +3,8 @@
 import ctypes
 import hashlib
 import os
-import sys
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from types import ModuleType
 
 import torch
 from torch import Tensor
@@ -82,21 +80,6 @@ def deterministic(seed: int) -> None:
     torch.use_deterministic_algorithms(True, warn_only=True)
     # A debugging aid that costs up to a tenth of the time.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-
-
-def without_compiler() -> None:
-    """Keeps a process in which nothing is compiled from importing PyTorch's compiler, which takes a second.
-
-    Optimisers import it in every step, only to be left out of what it compiles, and `use_deterministic_algorithms` to
-    tell it. With a GPU, nothing changes.
-    """
-    if device().type != "cpu" or "torch._dynamo" in sys.modules:
-        return
-    dynamo, inductor, config = (ModuleType(f"torch.{name}") for name in ("_dynamo", "_inductor", "_inductor.config"))
-    vars(dynamo).update(graph_break=lambda: None, disable=lambda function, *arguments, **named: function)
-    vars(inductor).update(config=config)
-    vars(torch).update(_dynamo=dynamo, _inductor=inductor)
-    sys.modules.update({module.__name__: module for module in (dynamo, inductor, config)})
 
 
 def multiplies_bfloat16() -> bool:

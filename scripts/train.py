@@ -7,7 +7,6 @@ from deduce.datasets import DATASETS, root_of
 from deduce.training import fit
 from deduce.variants import base
 
-compute.without_compiler()
 name, params = base(snakemake.wildcards.model), snakemake.params
 compute.configure(**params.accelerator)
 needs, dataset = models.REGISTRY[name].needed(params.settings), DATASETS[params.dataset]

@@ -300,31 +300,3 @@ def test_training_curves_and_pictures(tmp_path):
     pictures = dict.fromkeys(("originals", "vae", "autoencoder"), patterns(3, 0)[0].numpy())
     figure = figures.reconstructions(SimpleNamespace(pictures=pictures))
     assert figure.axes[0].get_images()[0].get_array().shape == (3 * (28 + 3), 3 * (28 + 3) - 3, 3)
-
-
-WITHOUT_COMPILER = """
-import sys
-import torch
-from deduce import compute
-
-compute.without_compiler()
-compute.deterministic(0)
-weight = torch.nn.Parameter(torch.rand(3))
-for kind in (torch.optim.SGD, torch.optim.Adam):
-    optimiser = kind([weight], lr=0.1)
-    for _ in range(2):
-        optimiser.zero_grad()
-        weight.square().sum().backward()
-        optimiser.step()
-print(weight.tolist(), "sympy" in sys.modules)
-"""
-
-
-def test_a_job_trains_without_pytorchs_compiler_and_learns_the_same():
-    outputs = []
-    for code in (WITHOUT_COMPILER, WITHOUT_COMPILER.replace("compute.without_compiler()", "")):
-        environment = os.environ | {"DEDUCE_DEVICE": "cpu", "PYTHONPATH": str(Path(training.__file__).parent.parent)}
-        run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-        outputs.append(run.stdout.rsplit(maxsplit=1))
-    (without, compiler), (ordinary, _) = outputs
-    assert without == ordinary and compiler == "False"
