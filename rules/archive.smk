@@ -33,10 +33,10 @@ rule pack:
         files=artifacts(*EXPERIMENT.artifacts),
     output:
         f"<results>/archive/{EXPERIMENT.name}.{{format}}",
-    wildcard_constraints:
-        format=r"zip|tar\.gz",
     log:
         "<logs>/pack-{format}.log",
+    wildcard_constraints:
+        format=r"zip|tar\.gz",
     conda:
         "../envs/core.yaml"
     params:
