@@ -271,7 +271,7 @@ def dependence_figure(
             axis.set_title(metric.text if line == 0 else "")
             bottom, top = axis.get_ylim()
             axis.set_ylim(0 if metric is FAILURE else max(bottom, 0), min(top, 105) if metric is FAILURE else top)
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=len(methods), frameon=False)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
     note = "bars: 95 % intervals; dots: trainings" + ("; dotted: the paper" if of_paper else "")
     figure.suptitle(note, fontsize=9, color=GREY)
     return figure
