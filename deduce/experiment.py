@@ -67,7 +67,7 @@ class Experiment:
                 raise InputError(f"{folder}: no such folder; `published` must name a clone of the authors' repository.")
             published = PUBLISHED | {"sweeps": validation.sweeps(config["published"])}
             if config["judge_published"]:
-                published |= {key: config[key] for key in ("judge_published", "sources", "oracles")}
+                published |= {key: config[key] for key in ("judge_published", "sources", "oracles", "accelerator")}
             experiment = cls(published, PUBLICATION, str(PUBLISHED["name"]), config["published"])
         elif config["artifacts"]:
             paths = config["artifacts"]

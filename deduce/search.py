@@ -149,10 +149,7 @@ class Result:
 def search(
     method: Search[M, R], models: M, images: Any, targets: Any, allow_reached: bool = False, progress: bool = False
 ) -> Result:
-    """Runs `method` on every pair. images: (n, channels, height, width) in [0, 1]; targets: (n,) integer.
-
-    One forward and backward pass per iteration gives both the test of the confidence and the gradient of the step.
-    """
+    """Runs `method` on every pair. images: (n, channels, height, width) in [0, 1]; targets: (n,) integer."""
     images, targets = checked_pairs(models.classifier, images, targets, allow_reached)
     pixels, changed = images.shape[1:].numel(), getattr(method, "pixels_per_step", 1)
     if changed > pixels:
@@ -167,6 +164,7 @@ def search(
     state, iteration, every = None, 0, 1 if models.confirming is not None else compute.retire_every(rows.image.device)
     with progress_bar(method, len(images), progress) as bar:
         while len(place):
+            # One forward and backward pass gives both the test of the confidence and the gradient of the step.
             gradient = gradient_of(method, models, rows)
             look, retired = iteration % every == 0, 0
             state = State.of(method, rows, state, kept=not look)

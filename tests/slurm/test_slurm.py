@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 from conftest import BIN
-from run import Victim, differences, digests
+from run import Victim, differences, digests, mind_interrupts
 
 sys.path.insert(0, str(Path(__file__).parent))
 from cluster import NODES, Cluster, cluster, process_name, processes, wait_for
@@ -67,6 +67,7 @@ class Run:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                preexec_fn=mind_interrupts,
             )
 
     @property
