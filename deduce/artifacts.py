@@ -162,11 +162,21 @@ def load_arrays(path: str | Path) -> dict[str, np.ndarray]:
             entries = archive.infolist()
             if sum(entry.file_size for entry in entries) > MOST_BYTES:
                 raise ValueError(f"it claims to hold more than {MOST_BYTES} bytes")
+            if not _complete(path, len(entries)):
+                raise ValueError("its directory does not list all of its arrays")
             return {entry.filename.removesuffix(".npy"): _array(archive, entry) for entry in entries}
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
     except Exception as error:  # a file from elsewhere can break zipfile, zlib and numpy in any way
         raise InputError(f"{path}: not a readable .npz without pickles ({error or type(error).__name__})") from error
+
+
+def _complete(path: str | Path, entries: int) -> bool:
+    """Whether the last record of a zip file counts so many entries: zipfile skips some where a length is damaged."""
+    with open(path, "rb") as file:
+        file.seek(-22, os.SEEK_END)  # the length of this record
+        end = file.read()
+    return end.startswith(b"PK\5\6") and int.from_bytes(end[10:12], "little") == entries
 
 
 def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:

@@ -171,3 +171,14 @@ def test_scores_belong_to_their_rows(tmp_path):
         Scores(pairs.image, pairs.target[::-1].copy(), agan=np.ones(6)).scores(pairs, "s")
     with pytest.raises(ContractError, match=r"'agan' must be float of shape \(6,\), is float64 \(5,\)"):
         Scores(pairs.image, pairs.target, agan=np.ones(5)).check("s")
+
+
+def test_a_file_whose_directory_skips_arrays_is_named(tmp_path):
+    path, at = tmp_path / "scores.npz", np.arange(3)
+    Scores(at, at, agan=at.astype(float), im1=at.astype(float)).save(path)
+    content = bytearray(path.read_bytes())
+    second = content.index(b"PK\1\2", content.index(b"PK\1\2") + 1)
+    content[second + 33] = 255  # the length of its comment
+    path.write_bytes(content)
+    with pytest.raises(ContractError, match="scores.npz: .*does not list all of its arrays"):
+        Scores.load(path)
