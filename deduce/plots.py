@@ -6,9 +6,13 @@ from typing import Any
 import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.colors import Colormap, LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from deduce.errors import InputError
+
+# What was removed is orange and what was added blue, as on the page.
+CHANGE = LinearSegmentedColormap.from_list("change", ["#f0a202", "white", "#56b4e9"])
 
 
 def show(images: Any, results: Any, targets: Sequence[int] | None = None) -> Figure:
@@ -34,7 +38,7 @@ def show(images: Any, results: Any, targets: Sequence[int] | None = None) -> Fig
             plt.close(figure)
             raise InputError(f"images: have shape {originals.shape}, but the counterfactuals {counterfactuals.shape}.")
         difference = (counterfactuals - originals).mean(1, keepdims=True)
-        _draw(changes, difference, f"{name}\nchange".strip(), cmap="RdBu_r", vmin=-1)  # red: brighter
+        _draw(changes, difference, f"{name}\nchange".strip(), cmap=CHANGE, vmin=-1)
         _draw(found, counterfactuals, f"{name}\ncounterfactual".strip())
         for column, axis in enumerate(found):
             if not result.found[column]:
@@ -44,7 +48,7 @@ def show(images: Any, results: Any, targets: Sequence[int] | None = None) -> Fig
     return figure
 
 
-def _draw(axes: Sequence[Axes], images: np.ndarray, label: str, cmap: str = "gray", vmin: float = 0) -> None:
+def _draw(axes: Sequence[Axes], images: np.ndarray, label: str, cmap: str | Colormap = "gray", vmin: float = 0) -> None:
     """A row of images with a label on its left; of other numbers of channels than 3, their mean."""
     for axis, image in zip(axes, images, strict=True):
         pixels = np.moveaxis(image, 0, -1) if len(image) == 3 else image.mean(0)
